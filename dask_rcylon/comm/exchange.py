@@ -1,0 +1,340 @@
+"""The all-to-all of a stage: bytes per peer in, bytes per peer out.
+
+An exchange moves *parcels*, arrays of bytes, from every rank of a gang to every other.  Sender and
+receiver both know all sizes beforehand (they travel in a header), so that both derive the same
+sequence of messages: small parcels for one peer are packed into one message, a large one is cut
+into several; no message is longer than `message_bytes`, which bounds memory and keeps MPI's counts
+small however large the parcels are.
+
+Everything is non-blocking and polled.  A blocking collective can't be given up; a polled exchange
+can: when a peer fails (`cancel`), or when nothing has moved for `timeout` seconds.  The world stays
+usable, the communicator must then be abandoned.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dask_rcylon.comm import mpi
+
+Bytes = npt.NDArray[np.uint8]
+Deliver = Callable[[int, int, Bytes], None]
+
+#: Messages in flight per peer and direction: one on the wire, one being packed or unpacked.
+_WINDOW = 2
+_HEADER_TAG = 1
+_DATA_TAG = 2
+
+
+class ExchangeCancelled(RuntimeError):
+    """The exchange was given up because a peer failed or the run is over."""
+
+
+class ExchangeTimeout(TimeoutError):
+    """Nothing moved for longer than ``rcylon.exchange.timeout``."""
+
+
+class Exchange(Protocol):
+    """Move bytes between the ranks of a gang."""
+
+    @property
+    def rank(self) -> int:
+        """This process's place in the gang."""
+
+    @property
+    def size(self) -> int:
+        """Number of ranks in the gang."""
+
+    def headers(self, outgoing: Sequence[bytes]) -> list[bytes]:
+        """Send ``outgoing[p]`` to peer p; return what each peer sent here."""
+
+    def parcels(
+        self,
+        outgoing: Sequence[Sequence[Bytes]],
+        incoming: Sequence[Sequence[int]],
+        deliver: Deliver,
+    ) -> None:
+        """Send ``outgoing[p]`` to peer p and deliver what arrives.
+
+        Parameters
+        ----------
+        outgoing : sequence (size,) of sequences of uint8 arrays
+            Parcels for each peer. They must not change before the call returns.
+        incoming : sequence (size,) of sequences of int
+            Sizes in bytes of the parcels each peer sends here.
+        deliver : callable(peer, number, bytes)
+            Called for each parcel that arrives, in order of their numbers per peer. The array is
+            reused after the call.
+        """
+
+
+def messages(sizes: Sequence[int], message_bytes: int) -> Iterator[tuple[int, int, int]]:
+    """Cut a peer's parcels into units that are packed together or sent alone.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Bytes of each parcel.
+    message_bytes : int
+        The longest message.
+
+    Yields
+    ------
+    (first, last, nbytes)
+        Parcels ``first .. last-1``, `nbytes` together; more than `message_bytes` only if it is a
+        single parcel. Parcels of no bytes ride along with their neighbours.
+    """
+    first, total = 0, 0
+    for number, size in enumerate(sizes):
+        if number > first and total + size > message_bytes:
+            yield first, number, total
+            first, total = number, 0
+        total += size
+    if first < len(sizes):
+        yield first, len(sizes), total
+
+
+class LocalExchange:
+    """`Exchange` of a gang of one: nothing leaves the process."""
+
+    rank = 0
+    size = 1
+
+    def headers(self, outgoing: Sequence[bytes]) -> list[bytes]:
+        """Return what was sent."""
+        return list(outgoing)
+
+    def parcels(
+        self,
+        outgoing: Sequence[Sequence[Bytes]],
+        incoming: Sequence[Sequence[int]],
+        deliver: Deliver,
+    ) -> None:
+        """Deliver each parcel as it is."""
+        for number, parcel in enumerate(outgoing[0]):
+            deliver(0, number, parcel)
+
+
+class MPIExchange:
+    """`Exchange` over a private MPI communicator.
+
+    Parameters
+    ----------
+    comm : mpi4py.MPI.Intracomm
+        Communicator of the gang; nothing else may use it meanwhile.
+    message_bytes : int
+        The longest message; both ends must agree.
+    timeout : float
+        Seconds without progress after which the exchange is given up.
+    cancelled : threading.Event
+        Set by another thread to give up.
+
+    Notes
+    -----
+    To be used on the MPI thread. After an exception the communicator must be abandoned.
+    """
+
+    def __init__(
+        self, comm: Any, message_bytes: int, timeout: float, cancelled: threading.Event
+    ) -> None:
+        if message_bytes < 1:
+            raise ValueError(f"rcylon.exchange.message-bytes must be positive, got {message_bytes}")
+        self._comm = comm
+        self._message_bytes = message_bytes
+        self._timeout = timeout
+        self._cancelled = cancelled
+        self.rank: int = comm.rank
+        self.size: int = comm.size
+
+    def headers(self, outgoing: Sequence[bytes]) -> list[bytes]:
+        """Send ``outgoing[p]`` to peer p; return what each peer sent here."""
+        mpi_module = mpi.load()
+        received: list[bytes | None] = [None] * self.size
+        received[self.rank] = outgoing[self.rank]
+        peers = [p for p in range(self.size) if p != self.rank]
+        sends = [
+            self._comm.Isend([outgoing[p], mpi_module.BYTE], dest=p, tag=_HEADER_TAG) for p in peers
+        ]
+        # A header's size is not known here: probe for it, then receive just that message.
+        waiting = set(peers)
+        arriving: dict[int, tuple[Any, bytearray]] = {}
+
+        def step() -> bool:
+            moved = False
+            for peer in list(waiting):
+                status = mpi_module.Status()
+                message = self._comm.Improbe(source=peer, tag=_HEADER_TAG, status=status)
+                if message is not None:
+                    buffer = bytearray(status.Get_count(mpi_module.BYTE))
+                    arriving[peer] = (message.Irecv([buffer, mpi_module.BYTE]), buffer)
+                    waiting.discard(peer)
+                    moved = True
+            for peer, (request, buffer) in list(arriving.items()):
+                if request.Test():
+                    received[peer] = bytes(buffer)
+                    del arriving[peer]
+                    moved = True
+            return moved
+
+        self._poll(step, lambda: not waiting and not arriving)
+        self._poll(lambda: False, lambda: all(request.Test() for request in sends))
+        return received  # type: ignore[return-value]
+
+    def parcels(
+        self,
+        outgoing: Sequence[Sequence[Bytes]],
+        incoming: Sequence[Sequence[int]],
+        deliver: Deliver,
+    ) -> None:
+        """Send ``outgoing[p]`` to peer p and deliver what arrives; see `Exchange`."""
+        peers = [(self.rank + shift) % self.size for shift in range(1, self.size)]
+        senders = [_Sender(self._comm, p, outgoing[p], self._message_bytes) for p in peers]
+        receivers = [
+            _Receiver(self._comm, p, incoming[p], self._message_bytes, deliver) for p in peers
+        ]
+        lanes: list[_Sender | _Receiver] = [*receivers, *senders]
+        for lane in lanes:
+            lane.step()
+        # What stays here is unpacked while the first messages are on the wire.
+        for number, parcel in enumerate(outgoing[self.rank]):
+            deliver(self.rank, number, parcel)
+
+        def step() -> bool:
+            return any([lane.step() for lane in lanes if not lane.done])
+
+        self._poll(step, lambda: all(lane.done for lane in lanes))
+
+    def _poll(self, step: Callable[[], bool], done: Callable[[], bool]) -> None:
+        """Call `step` until `done`, watching for the cancellation and the deadline."""
+        last = time.monotonic()
+        pause = 0.0
+        while not done():
+            if self._cancelled.is_set():
+                raise ExchangeCancelled("the exchange was cancelled: a peer failed or left the run")
+            if step():
+                last, pause = time.monotonic(), 0.0
+                continue
+            if time.monotonic() - last > self._timeout:
+                raise ExchangeTimeout(
+                    f"rank {self.rank} of {self.size}: nothing moved for {self._timeout:g} s "
+                    "(rcylon.exchange.timeout)"
+                )
+            # An idle poll must leave the core to the tasks: ranks may outnumber cores.
+            time.sleep(pause)
+            pause = min(pause + 2e-5, 1e-3)
+
+
+class _Sender:
+    """The messages for one peer."""
+
+    def __init__(self, comm: Any, peer: int, parcels: Sequence[Bytes], limit: int) -> None:
+        self._comm = comm
+        self._peer = peer
+        self._messages = self._cut(parcels, limit)
+        self._flying: deque[tuple[Any, Bytes]] = deque()
+        self._exhausted = False
+
+    @staticmethod
+    def _cut(parcels: Sequence[Bytes], limit: int) -> Iterator[Bytes]:
+        for first, last, nbytes in messages([len(p) for p in parcels], limit):
+            if nbytes == 0:
+                continue
+            # A lone parcel leaves from where it lies; neighbours are packed into one message.
+            unit = (
+                parcels[first] if last - first == 1 else np.concatenate(parcels[first:last])
+            )
+            for low in range(0, nbytes, limit):
+                yield unit[low : low + limit]
+
+    @property
+    def done(self) -> bool:
+        return self._exhausted and not self._flying
+
+    def step(self) -> bool:
+        moved = False
+        while self._flying and self._flying[0][0].Test():
+            self._flying.popleft()
+            moved = True
+        while len(self._flying) < _WINDOW and not self._exhausted:
+            message = next(self._messages, None)
+            if message is None:
+                self._exhausted = True
+            else:
+                byte = mpi.load().BYTE
+                request = self._comm.Isend([message, byte], dest=self._peer, tag=_DATA_TAG)
+                self._flying.append((request, message))
+            moved = True
+        return moved
+
+
+class _Receiver:
+    """The messages from one peer, and the parcels they bring."""
+
+    def __init__(
+        self, comm: Any, peer: int, sizes: Sequence[int], limit: int, deliver: Deliver
+    ) -> None:
+        self._comm = comm
+        self._peer = peer
+        self._deliver = deliver
+        self._sizes = sizes
+        self._messages = self._cut(limit)
+        self._flying: deque[tuple[Any, Bytes, tuple[int, int, Bytes] | None]] = deque()
+        self._exhausted = False
+        self._spare: list[Bytes] = []
+
+    def _cut(self, limit: int) -> Iterator[tuple[Bytes, tuple[int, int, Bytes] | None]]:
+        """Yield where each message lands, and with the last one of a unit what is then whole."""
+        for first, last, nbytes in messages(self._sizes, limit):
+            landing = self._landing(nbytes)
+            if nbytes == 0:
+                yield landing[:0], (first, last, landing)
+            for low in range(0, nbytes, limit):
+                whole = (first, last, landing) if low + limit >= nbytes else None
+                yield landing[low : min(low + limit, nbytes)], whole
+
+    def _landing(self, nbytes: int) -> Bytes:
+        # Fresh pages cost as much as the copy into them: reuse what has been unpacked.
+        for place, spare in enumerate(self._spare):
+            if len(spare) >= nbytes:
+                return self._spare.pop(place)
+        self._spare.clear()
+        return np.empty(nbytes, np.uint8)
+
+    @property
+    def done(self) -> bool:
+        return self._exhausted and not self._flying
+
+    def step(self) -> bool:
+        moved = False
+        while self._flying and (self._flying[0][0] is None or self._flying[0][0].Test()):
+            _, _, whole = self._flying.popleft()
+            if whole is not None:
+                self._unpack(*whole)
+            moved = True
+        while len(self._flying) < _WINDOW and not self._exhausted:
+            message = next(self._messages, None)
+            if message is None:
+                self._exhausted = True
+            else:
+                place, whole = message
+                request = None
+                if len(place):
+                    byte = mpi.load().BYTE
+                    request = self._comm.Irecv([place, byte], source=self._peer, tag=_DATA_TAG)
+                self._flying.append((request, place, whole))
+            moved = True
+        return moved
+
+    def _unpack(self, first: int, last: int, landing: Bytes) -> None:
+        bounds = np.concatenate([[0], np.cumsum(self._sizes[first:last])]).astype(np.int64)
+        for number, (low, high) in enumerate(pairwise(bounds), start=first):
+            self._deliver(self._peer, number, landing[low:high])
+        self._spare.append(landing)

@@ -1,0 +1,100 @@
+"""What a stage tells the pilot about itself.
+
+The pilot moves rows; it does not know what a join or a sort is.  A stage hands it a spec: frozen,
+picklable, and sent once to each rank.  Its four methods are the four moments of a stage's life that
+touch data.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from dask_rcylon.columns.frame import BucketColumns, Packed
+
+Allocate = Callable[[int], npt.NDArray[np.uint8]]
+
+
+@dataclass
+class Cut:
+    """One input partition on its way into buckets.
+
+    Attributes
+    ----------
+    rows : int
+        Rows of the partition.
+    sample : Any
+        What the stage needs to know of this partition before any can be packed (a sort's key
+        sample), or None.
+    pack : callable(settled, allocate) -> Packed
+        Brings the rows into bucket order.
+    """
+
+    rows: int
+    pack: Callable[[Any, Allocate], Packed]
+    sample: Any = None
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of one bucket that share a layout.
+
+    Attributes
+    ----------
+    columns : BucketColumns
+        The buffers.
+    extras : list of list
+        For each fragment in the piece, in order of input partition, the categories of its columns.
+    rows : list of int
+        Rows of the bucket that came from each of these fragments.
+    """
+
+    columns: BucketColumns
+    extras: list[list[Any]]
+    rows: list[int]
+
+
+@dataclass(frozen=True)
+class StageSpec(ABC):
+    """A stage, as the ranks see it.
+
+    Attributes
+    ----------
+    id : str
+        Unique name of the stage: the token of its expression.
+    npartitions : int
+        Buckets, which is output partitions before any are filtered out.
+    inputs : tuple of int
+        Input partitions of each side.
+    parts_out : tuple of int or None
+        The output partitions that are wanted, None for all.
+    """
+
+    #: ``"join"``, ``"sort"``, ``"set_index"`` or ``"shuffle"``.
+    kind: ClassVar[str]
+    #: Whether `settle` must see every partition's sample before the first can be packed.
+    settles: ClassVar[bool] = False
+
+    id: str
+    npartitions: int
+    inputs: tuple[int, ...]
+    parts_out: tuple[int, ...] | None
+
+
+    @abstractmethod
+    def cut(self, side: int, partition: int, frame: pd.DataFrame) -> Cut:
+        """Prepare an input partition."""
+
+    def settle(self, samples: Sequence[Any]) -> Any:
+        """Decide from all samples what packing needs, e.g. a sort's splitters."""
+        return None
+
+    @abstractmethod
+    def finish(self, partition: int, sides: Sequence[Sequence[Piece]]) -> pd.DataFrame:
+        """Make an output partition of its bucket, given as pieces for each side."""
