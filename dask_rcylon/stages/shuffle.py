@@ -1,0 +1,171 @@
+"""Shuffle: rows with equal keys to one partition."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from dask_rcylon.columns.frame import Packed, pack, to_columns
+from dask_rcylon.columns.hashing import hash_keys
+from dask_rcylon.columns.schema import FrameSchema
+from dask_rcylon.kernels.cpu import count_ids, partition_ids
+from dask_rcylon.pilot.spec import Allocate, Cut, Piece, StageSpec
+from dask_rcylon.stages.keys import key_arrays
+from dask_rcylon.stages.stage import Stage
+
+
+@dataclass(frozen=True)
+class ShuffleSpec(StageSpec):
+    """A shuffle, as the ranks see it.
+
+    Attributes
+    ----------
+    schema : FrameSchema
+        Of the input partitions.
+    keys : tuple or None
+        Labels of the columns (or of the index) to partition by; None for the whole index.
+    explicit : bool
+        Whether the one key column holds the number of each row's partition.
+    drop : tuple
+        Labels of columns that only served to partition.
+    """
+
+    kind: ClassVar[str] = "shuffle"
+
+    schema: FrameSchema
+    keys: tuple[Any, ...] | None
+    explicit: bool
+    drop: tuple[Any, ...]
+
+    def cut(self, side: int, partition: int, frame: pd.DataFrame) -> Cut:
+        """Hash the keys, or read where each row is to go."""
+        self.schema.check(frame, partition)
+        if self.explicit:
+            assert self.keys is not None
+            ids, rows = self._explicit(frame[self.keys[0]], partition)
+        else:
+            keys = key_arrays(frame, self.keys)
+            ids, rows = partition_ids(hash_keys(keys), self.npartitions)
+        if self.drop:
+            frame = frame.drop(columns=list(self.drop))
+        return Cut(len(frame), functools.partial(pack_rows, frame, self.kept, ids, rows))
+
+    def _explicit(
+        self, column: pd.Series, partition: int
+    ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+        """Read partition numbers from a column."""
+        numbers = column.to_numpy(dtype=np.int64)
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < self.npartitions:
+            raise ValueError(
+                f"column {column.name!r} of input partition {partition} holds partition numbers "
+                f"outside 0..{self.npartitions - 1}"
+            )
+        ids = numbers.astype(np.uint32)
+        return ids, count_ids(ids, self.npartitions)
+
+    @functools.cached_property
+    def kept(self) -> FrameSchema:
+        """Schema of the output partitions."""
+        return self.schema.without(self.drop)
+
+    def finish(self, partition: int, sides: Sequence[Sequence[Piece]]) -> pd.DataFrame:
+        """Return the bucket as it is."""
+        return assemble(sides[0], self.kept)
+
+
+def pack_rows(
+    frame: pd.DataFrame,
+    schema: FrameSchema,
+    ids: npt.NDArray[np.uint32],
+    rows: npt.NDArray[np.int64],
+    settled: Any,
+    allocate: Allocate,
+) -> Packed:
+    """Bring the rows of a frame into the order of their buckets."""
+    return pack(to_columns(frame, schema), ids, rows, allocate)
+
+
+def assemble(pieces: Sequence[Piece], schema: FrameSchema) -> pd.DataFrame:
+    """Make a frame of a bucket's pieces."""
+    frames = [schema.to_frame(p.columns, p.extras, p.rows) for p in pieces]
+    filled = [frame for frame in frames if len(frame)] or frames[:1]
+    if not filled:
+        return schema.empty()
+    return filled[0] if len(filled) == 1 else pd.concat(filled)
+
+
+class ShuffleStage(Stage):
+    """Shuffle expression.
+
+    Parameters
+    ----------
+    frame : Expr
+        Input.
+    on : list
+        Labels of columns, or the index's name.
+    npartitions_out : int
+        Output partitions.
+    ignore_index : bool
+        Whether output partitions get a new index.
+    index_shuffle : bool
+        Whether to partition by the index.
+    explicit : bool
+        Whether `on` names one column that holds partition numbers.
+    drop : sequence
+        Columns that only served to partition.
+    original_partitioning_index : list or None
+        What the user shuffled on, where `on` stands for it.
+    """
+
+    kind = "shuffle"
+    _parameters: ClassVar[list[str]] = [
+        "frame",
+        "on",
+        "npartitions_out",
+        "ignore_index",
+        "index_shuffle",
+        "explicit",
+        "drop",
+        "original_partitioning_index",
+        "_partitions",
+    ]
+    _defaults: ClassVar[dict[str, Any]] = {
+        "ignore_index": False,
+        "index_shuffle": False,
+        "explicit": False,
+        "drop": (),
+        "original_partitioning_index": None,
+        "_partitions": None,
+    }
+    _is_length_preserving = True
+
+    @functools.cached_property
+    def _meta(self) -> pd.DataFrame:
+        meta = self.frame._meta
+        if self.operand("drop"):
+            meta = meta.drop(columns=list(self.operand("drop")))
+        return meta.reset_index(drop=True) if self.ignore_index else meta
+
+    @functools.cached_property
+    def unique_partition_mapping_columns_from_shuffle(self) -> set[tuple[Any, ...]]:
+        """Column sets by which equal rows share a partition."""
+        on = self.original_partitioning_index or (None if self.index_shuffle else self.on)
+        return {tuple(on)} if isinstance(on, list) else set()
+
+    def _spec(self) -> ShuffleSpec:
+        return ShuffleSpec(
+            id=self._stage_id,
+            npartitions=self.npartitions_out,
+            inputs=(self.frame.npartitions,),
+            parts_out=self._parts_out,
+            schema=FrameSchema.from_meta(self.frame._meta, index=not self.ignore_index),
+            keys=None if self.index_shuffle else tuple(self.on),
+            explicit=self.explicit,
+            drop=tuple(self.operand("drop")),
+        )
