@@ -12,7 +12,6 @@ took its result away.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import pickle
 from collections import Counter
@@ -68,9 +67,9 @@ class PilotSchedulerPlugin(SchedulerPlugin):
         self.on_world_lost: Callable[[str], None] | None = None
         self._roster = Roster()
         self._runs: dict[str, _Run] = {}
-        self._numbers = itertools.count(1)
+        self._last_run = 0
         self._communicators: dict[tuple[str, tuple[int, ...]], int] = {}
-        self._communicator_numbers = itertools.count(1)
+        self._last_communicator = 0
         self._stages: Counter[str] = Counter()
 
     async def start(self, scheduler: Scheduler) -> None:
@@ -118,7 +117,8 @@ class PilotSchedulerPlugin(SchedulerPlugin):
                 raise RuntimeError(f"worker {worker} is not an MPI rank of this cluster")
             spec = task.run_spec.spec  # type: ignore[union-attr]
             dumped = pickle.dumps(spec, protocol=pickle.HIGHEST_PROTOCOL)
-            run = self._runs[stage] = _Run(stage, next(self._numbers), world, spec, dumped)
+            self._last_run += 1
+            run = self._runs[stage] = _Run(stage, self._last_run, world, spec, dumped)
         return {"run": run.number, "spec": run.dumped}
 
     async def exchange(
@@ -249,9 +249,8 @@ class PilotSchedulerPlugin(SchedulerPlugin):
             bounds.append(owner * buckets // len(owners))
         number = 0
         if len(gang) > 1:
-            number = self._communicators.setdefault(
-                (run.world, gang), next(self._communicator_numbers)
-            )
+            self._last_communicator += 1
+            number = self._communicators.setdefault((run.world, gang), self._last_communicator)
             self._bound_communicators(run.world, gang, members)
         return ExchangeOrder(
             stage=run.stage,

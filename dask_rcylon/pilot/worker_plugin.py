@@ -52,12 +52,12 @@ class PilotWorkerPlugin(WorkerPlugin):
     def __init__(self, store_share: float = 0.5, warm: bool = True) -> None:
         self._store_share = store_share
         self._warm = warm
-        self._runs: dict[str, StageRun] = {}
-        self._opening = threading.Lock()
 
     async def setup(self, worker: Worker) -> None:
         """Tell the scheduler what this worker is, and listen for its orders."""
         self._worker = worker
+        self._runs: dict[str, StageRun] = {}
+        self._opening = threading.Lock()
         info = mpi.rank_info()
         if info is not None and not mpi.supports_threads():
             info = None

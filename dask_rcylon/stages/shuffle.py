@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from dask_rcylon.columns.frame import Packed, pack, to_columns
+from dask_rcylon.columns.frame import Packed, pack, to_columns, to_frame
 from dask_rcylon.columns.hashing import hash_keys
 from dask_rcylon.columns.schema import FrameSchema
 from dask_rcylon.kernels.cpu import count_ids, partition_ids
@@ -93,10 +93,10 @@ def pack_rows(
 
 def assemble(pieces: Sequence[Piece], schema: FrameSchema) -> pd.DataFrame:
     """Make a frame of a bucket's pieces."""
-    frames = [schema.to_frame(p.columns, p.extras, p.rows) for p in pieces]
+    frames = [to_frame(schema, p.columns, p.extras, p.rows) for p in pieces]
     filled = [frame for frame in frames if len(frame)] or frames[:1]
     if not filled:
-        return schema.empty()
+        return schema.empty
     return filled[0] if len(filled) == 1 else pd.concat(filled)
 
 

@@ -1,0 +1,5 @@
+"""Clusters of MPI ranks that this project starts itself."""
+
+from dask_rcylon.cluster.local import LocalMPICluster
+
+__all__ = ["LocalMPICluster"]

@@ -1,0 +1,18 @@
+"""The Dask worker of an embedded rank."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from distributed import Worker
+
+from dask_rcylon.comm import orphan
+
+
+class RankWorker(Worker):
+    """A worker that ends when the process that started its world has gone."""
+
+    async def start_unsafe(self) -> Any:
+        """Start the worker and the watch."""
+        orphan.watch()
+        return await super().start_unsafe()

@@ -1,0 +1,132 @@
+"""Arrow arrays as NumPy buffers and back.
+
+Kernels want validity as a byte per row and values as whole bytes; Arrow keeps both as bits.  All
+else is taken over without a copy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+UInt8 = npt.NDArray[np.uint8]
+Int64 = npt.NDArray[np.int64]
+
+_EMPTY = np.empty(0, np.uint8)
+
+
+def single(array: Any) -> pa.Array:
+    """Make one chunk of an Arrow array."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+        if isinstance(array, pa.ChunkedArray):
+            array = pa.concat_arrays(array.chunks) if array.num_chunks else array.chunk(0)
+    return array
+
+
+def is_fixed(type_: pa.DataType) -> bool:
+    """Tell whether values of a type are 1, 2, 4, 8 or 16 bytes in one buffer."""
+    return (
+        pa.types.is_boolean(type_)
+        or pa.types.is_integer(type_)
+        or pa.types.is_floating(type_)
+        or pa.types.is_temporal(type_)
+        and not pa.types.is_interval(type_)
+        or pa.types.is_decimal128(type_)
+    )
+
+
+def is_var(type_: pa.DataType) -> bool:
+    """Tell whether values of a type are strings of bytes."""
+    return (
+        pa.types.is_string(type_)
+        or pa.types.is_large_string(type_)
+        or pa.types.is_binary(type_)
+        or pa.types.is_large_binary(type_)
+    )
+
+
+def validity_bytes(array: pa.Array) -> UInt8 | None:
+    """Return 1 for each value that is present, 0 for nulls: uint8 (n,), or None without nulls."""
+    if array.null_count == 0:
+        return None
+    bitmap = array.buffers()[0]
+    if bitmap is None:
+        return np.zeros(len(array), np.uint8)
+    return _bits(bitmap, array.offset, len(array))
+
+
+def fixed_buffer(array: pa.Array) -> npt.NDArray[Any]:
+    """Return values as unsigned integers: (n,), or (n, 2) for 16 bytes; nulls hold anything."""
+    data = array.buffers()[1]
+    if pa.types.is_boolean(array.type):
+        return _EMPTY if data is None else _bits(data, array.offset, len(array))
+    width = array.type.bit_width // 8
+    unsigned = np.dtype("u8" if width == 16 else f"u{width}")
+    per_value = width // unsigned.itemsize
+    if data is None or len(array) == 0:
+        values = np.empty(0, unsigned)
+    else:
+        values = np.frombuffer(
+            data, unsigned, len(array) * per_value, array.offset * width
+        )
+    return values.reshape(-1, 2) if per_value == 2 else values
+
+
+def var_buffers(array: pa.Array) -> tuple[Int64, UInt8]:
+    """Return offsets int64 (n + 1,), starting at 0, and the bytes they point into."""
+    large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+    _, offsets, data = array.buffers()
+    if offsets is None or len(array) == 0:
+        return np.zeros(1, np.int64), _EMPTY
+    kind = np.dtype(np.int64 if large else np.int32)
+    bounds = np.frombuffer(offsets, kind, len(array) + 1, array.offset * kind.itemsize)
+    low, high = int(bounds[0]), int(bounds[-1])
+    content = _EMPTY if data is None else np.frombuffer(data, np.uint8, high - low, low)
+    bounds = bounds.astype(np.int64, copy=False)
+    return (bounds - low if low else bounds), content
+
+
+def from_fixed(
+    type_: pa.DataType, values: npt.NDArray[Any], validity: UInt8 | None
+) -> pa.Array:
+    """Make an Arrow array of fixed-width values."""
+    length = len(values)
+    data = np.packbits(values, bitorder="little") if pa.types.is_boolean(type_) else values
+    return pa.Array.from_buffers(
+        type_, length, [_bitmap(validity), pa.py_buffer(np.ascontiguousarray(data))]
+    )
+
+
+def from_var(
+    type_: pa.DataType, offsets: Int64, data: UInt8, validity: UInt8 | None
+) -> pa.Array:
+    """Make an Arrow array of strings or binaries."""
+    large = pa.types.is_large_string(type_) or pa.types.is_large_binary(type_)
+    if not large:
+        if offsets[-1] >= 2**31:
+            binary = pa.types.is_binary(type_)
+            type_ = pa.large_binary() if binary else pa.large_string()
+        else:
+            offsets = offsets.astype(np.int32)  # type: ignore[assignment]
+    return pa.Array.from_buffers(
+        type_,
+        len(offsets) - 1,
+        [_bitmap(validity), pa.py_buffer(offsets), pa.py_buffer(data)],
+    )
+
+
+def _bitmap(validity: UInt8 | None) -> pa.Buffer | None:
+    if validity is None:
+        return None
+    return pa.py_buffer(np.packbits(validity, bitorder="little"))
+
+
+def _bits(buffer: pa.Buffer, offset: int, length: int) -> UInt8:
+    first = offset // 8
+    raw = np.frombuffer(buffer, np.uint8)[first : (offset + length + 7) // 8]
+    bits = np.unpackbits(raw, bitorder="little")
+    return bits[offset - 8 * first : offset - 8 * first + length]

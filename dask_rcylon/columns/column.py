@@ -1,0 +1,271 @@
+"""A column as buffers.
+
+Five forms hold every dtype; the form follows from the dtype alone:
+
+=========  =============================================  ==========================================
+form       buffers                                        dtypes
+=========  =============================================  ==========================================
+plain      values                                         NumPy numbers, times, time zones, periods
+masked     values, validity                               nullable and Arrow numbers, times, decimals
+bytes      lengths, bytes, validity                       strings, Arrow strings and binaries
+category   codes                                          categoricals
+object     tags, lengths, bytes                           Python objects, nested Arrow, all the rest
+=========  =============================================  ==========================================
+
+The object form keeps strings as UTF-8 and pickles every other value: slow, and right.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from dask_rcylon.columns import arrow
+from dask_rcylon.kernels.cpu import lengths_to_offsets
+
+UInt8 = npt.NDArray[np.uint8]
+UInt32 = npt.NDArray[np.uint32]
+Int64 = npt.NDArray[np.int64]
+
+#: Bytes per row of each buffer of a form; 0 stands for the width of the values, -1 for variable.
+#: The validity, where there is one, comes last and may be absent.
+PLAIN, MASKED, BYTES, CATEGORY, OBJECT = "plain", "masked", "bytes", "category", "object"
+
+_NONE, _NAN, _STR, _PICKLE = range(4)
+
+
+@dataclass
+class Column:
+    """One column of some rows.
+
+    Attributes
+    ----------
+    dtype : dtype
+        The pandas dtype.
+    form : str
+        How it is held.
+    values : unsigned array (n,) or (n, 2), or None
+        Fixed-width values, codes or tags.
+    offsets, data : int64 array (n + 1,) and uint8 array, or None
+        Strings of bytes.
+    validity : uint8 array (n,) or None
+        1 where present; None if all are.
+    categories : Index or None
+        What codes stand for.
+    """
+
+    dtype: Any
+    form: str
+    values: npt.NDArray[Any] | None = None
+    offsets: Int64 | None = None
+    data: UInt8 | None = None
+    validity: UInt8 | None = None
+    categories: pd.Index | None = field(default=None)
+
+
+def form_of(dtype: Any) -> str:
+    """Return the form in which a dtype is held."""
+    if isinstance(dtype, np.dtype):
+        return PLAIN if dtype.kind in "biufcmM" and dtype.itemsize <= 16 else OBJECT
+    if isinstance(dtype, (pd.DatetimeTZDtype, pd.PeriodDtype)):
+        return PLAIN
+    if isinstance(dtype, pd.StringDtype):
+        return BYTES
+    if isinstance(dtype, pd.CategoricalDtype):
+        return CATEGORY
+    if isinstance(dtype, pd.ArrowDtype):
+        type_ = dtype.pyarrow_dtype
+        return MASKED if arrow.is_fixed(type_) else BYTES if arrow.is_var(type_) else OBJECT
+    return MASKED if is_masked(dtype) else OBJECT
+
+
+def is_masked(dtype: Any) -> bool:
+    """Tell whether a dtype is one of pandas' nullable numbers or its nullable bool."""
+    return type(dtype) is pd.BooleanDtype or (
+        hasattr(dtype, "numpy_dtype")
+        and not isinstance(dtype, pd.ArrowDtype)
+        and pd.api.types.is_numeric_dtype(dtype)
+        and pd.api.types.is_extension_array_dtype(dtype)
+    )
+
+
+def value_width(dtype: Any) -> int:
+    """Return the bytes per value of a plain or masked dtype."""
+    if isinstance(dtype, np.dtype):
+        return dtype.itemsize
+    if isinstance(dtype, pd.ArrowDtype):
+        type_ = dtype.pyarrow_dtype
+        return 1 if pa.types.is_boolean(type_) else type_.bit_width // 8
+    if is_masked(dtype):
+        return int(np.dtype(dtype.numpy_dtype).itemsize)
+    return 8
+
+
+def encode(array: Any) -> Column:
+    """Hold a Series, Index or array as buffers, without a copy where there need be none."""
+    dtype = array.dtype
+    form = form_of(dtype)
+    if form == PLAIN:
+        return Column(dtype, form, values=unsigned(plain_values(array)))
+    if form == MASKED:
+        values, validity = masked_values(array)
+        return Column(dtype, form, values=unsigned(values), validity=validity)
+    if form == BYTES:
+        offsets, data, validity = string_buffers(array)
+        return Column(dtype, form, offsets=offsets, data=data, validity=validity)
+    if form == CATEGORY:
+        categorical = getattr(array, "array", array)
+        codes = np.asarray(categorical.codes).astype(np.int32).view(np.uint32)
+        return Column(dtype, form, values=codes, categories=categorical.categories)
+    return _encode_objects(array)
+
+
+def plain_values(array: Any) -> npt.NDArray[Any]:
+    """Return the values of a plain column: numbers as they are, time zones and periods as int64."""
+    dtype = array.dtype
+    if isinstance(dtype, np.dtype):
+        return np.ascontiguousarray(np.asarray(array))
+    return np.ascontiguousarray(np.asarray(getattr(array, "array", array).view("i8")))
+
+
+def masked_values(array: Any) -> tuple[npt.NDArray[Any], UInt8 | None]:
+    """Return values and validity of a masked column."""
+    if isinstance(array.dtype, pd.ArrowDtype):
+        chunk = to_arrow(array)
+        return arrow.fixed_buffer(chunk), arrow.validity_bytes(chunk)
+    array = getattr(array, "array", array)
+    dtype = np.dtype(bool if isinstance(array.dtype, pd.BooleanDtype) else array.dtype.numpy_dtype)
+    missing = np.asarray(array.isna())
+    if not missing.any():
+        return np.ascontiguousarray(array.to_numpy(dtype=dtype)), None
+    values = array.to_numpy(dtype=dtype, na_value=dtype.type(0))
+    return np.ascontiguousarray(values), (~missing).view(np.uint8)
+
+
+def string_buffers(array: Any) -> tuple[Int64, UInt8, UInt8 | None]:
+    """Return offsets, bytes and validity of a column of strings."""
+    chunk = to_arrow(array)
+    return (*arrow.var_buffers(chunk), arrow.validity_bytes(chunk))
+
+
+def to_arrow(array: Any) -> pa.Array:
+    """Return one Arrow array of a string or Arrow-backed column."""
+    return arrow.single(pa.array(getattr(array, "array", array), from_pandas=True))
+
+
+def unsigned(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """View values as unsigned integers of their width; 16 bytes as two of 8."""
+    if values.ndim == 2:
+        return values
+    if values.dtype.itemsize == 16:
+        return values.view(np.uint64).reshape(-1, 2)
+    return values.view(f"u{values.dtype.itemsize}")
+
+
+def _encode_objects(array: Any) -> Column:
+    if isinstance(array.dtype, pd.ArrowDtype):
+        items = to_arrow(array).to_pylist()
+    else:
+        items = list(np.asarray(array, dtype=object))
+    tags = np.empty(len(items), np.uint8)
+    chunks: list[bytes] = []
+    for i, item in enumerate(items):
+        if item is None:
+            tags[i] = _NONE
+            chunks.append(b"")
+        elif type(item) is str:
+            try:
+                chunks.append(item.encode())
+                tags[i] = _STR
+            except UnicodeEncodeError:  # lone surrogates are no UTF-8
+                chunks.append(pickle.dumps(item, pickle.HIGHEST_PROTOCOL))
+                tags[i] = _PICKLE
+        elif type(item) is float and item != item:
+            tags[i] = _NAN
+            chunks.append(b"")
+        else:
+            tags[i] = _PICKLE
+            chunks.append(pickle.dumps(item, pickle.HIGHEST_PROTOCOL))
+    lengths = np.fromiter(map(len, chunks), np.int64, len(chunks))
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    data = np.frombuffer(b"".join(chunks), np.uint8)
+    return Column(array.dtype, OBJECT, values=tags, offsets=offsets, data=data)
+
+
+def decode(column: Column) -> Any:
+    """Make the pandas array of a column: the inverse of `encode`."""
+    dtype = column.dtype
+    if column.form == PLAIN:
+        return _decode_plain(dtype, column.values)
+    if column.form == MASKED:
+        return _decode_masked(dtype, column.values, column.validity)
+    if column.form == BYTES:
+        assert column.offsets is not None and column.data is not None
+        if isinstance(dtype, pd.ArrowDtype):
+            array = arrow.from_var(
+                dtype.pyarrow_dtype, column.offsets, column.data, column.validity
+            )
+            return pd.arrays.ArrowExtensionArray(pa.chunked_array([array]))
+        text = arrow.from_var(pa.large_string(), column.offsets, column.data, column.validity)
+        return dtype.__from_arrow__(text)
+    if column.form == CATEGORY:
+        assert column.values is not None
+        return pd.Categorical.from_codes(
+            column.values.view(np.int32),  # type: ignore[arg-type]
+            dtype=pd.CategoricalDtype(column.categories, ordered=dtype.ordered),
+        )
+    return _decode_objects(dtype, column)
+
+
+def _decode_plain(dtype: Any, values: Any) -> Any:
+    if isinstance(dtype, np.dtype):
+        return values.reshape(-1).view(dtype)
+    if isinstance(dtype, pd.PeriodDtype):
+        return pd.arrays.PeriodArray(values.view(np.int64), dtype=dtype)
+    utc = pd.DatetimeIndex(values.view(f"M8[{dtype.unit}]"), copy=False).tz_localize("UTC")
+    return utc.tz_convert(dtype.tz).array
+
+
+def _decode_masked(dtype: Any, values: Any, validity: UInt8 | None) -> Any:
+    if isinstance(dtype, pd.ArrowDtype):
+        array = arrow.from_fixed(dtype.pyarrow_dtype, values, validity)
+        return pd.arrays.ArrowExtensionArray(pa.chunked_array([array]))
+    mask = np.zeros(len(values), bool) if validity is None else validity == 0
+    if isinstance(dtype, pd.BooleanDtype):
+        return pd.arrays.BooleanArray(values.view(bool), mask)
+    numbers = values.view(dtype.numpy_dtype)
+    kind = pd.arrays.FloatingArray if numbers.dtype.kind == "f" else pd.arrays.IntegerArray
+    return kind(numbers, mask)
+
+
+def _decode_objects(dtype: Any, column: Column) -> Any:
+    assert column.values is not None and column.offsets is not None and column.data is not None
+    raw = column.data.tobytes()
+    items = np.empty(len(column.values), object)
+    bounds = column.offsets.tolist()
+    for i, tag in enumerate(column.values.tolist()):
+        if tag == _NONE:
+            items[i] = None
+        elif tag == _NAN:
+            items[i] = np.nan
+        elif tag == _STR:
+            items[i] = raw[bounds[i] : bounds[i + 1]].decode()
+        else:
+            items[i] = pickle.loads(raw[bounds[i] : bounds[i + 1]])
+    if dtype == object:
+        return items
+    if isinstance(dtype, pd.ArrowDtype):
+        array = pa.array(items.tolist(), type=dtype.pyarrow_dtype)
+        return pd.arrays.ArrowExtensionArray(pa.chunked_array([array]))
+    return dtype.construct_array_type()._from_sequence(items, dtype=dtype)
+
+
+def offsets_of(lengths: UInt32) -> Int64:
+    """Return the offsets that lengths add up to."""
+    return lengths_to_offsets(lengths)

@@ -1,0 +1,298 @@
+"""Frames to packed fragments, and buckets to frames.
+
+A fragment is one array of bytes: bucket by bucket, in each bucket buffer by buffer, each padded to
+8 bytes.  A peer's share is then one stretch of it.  A bucket is one array too, with each buffer in
+one piece, so that columns are made of it without a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from pandas.api.types import union_categoricals
+
+from dask_rcylon.columns.column import (
+    BYTES,
+    CATEGORY,
+    MASKED,
+    OBJECT,
+    PLAIN,
+    Column,
+    decode,
+    encode,
+    form_of,
+    offsets_of,
+    value_width,
+)
+from dask_rcylon.columns.schema import FrameSchema
+from dask_rcylon.kernels.cpu import (
+    bucket_bytes,
+    count_bytes,
+    offsets_to_lengths,
+    scatter_fixed,
+    scatter_var,
+)
+
+UInt8 = npt.NDArray[np.uint8]
+UInt32 = npt.NDArray[np.uint32]
+Int64 = npt.NDArray[np.int64]
+Allocate = Callable[[int], UInt8]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """dtypes of the columns of a fragment; equal layouts have equal buffers.
+
+    Attributes
+    ----------
+    dtypes : tuple
+        One per column, index levels last. A categorical's categories are left out of it.
+    """
+
+    dtypes: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, columns: Sequence[Column]) -> Layout:
+        """Return the layout of columns."""
+        return cls(
+            tuple(
+                pd.CategoricalDtype(ordered=c.dtype.ordered) if c.form == CATEGORY else c.dtype
+                for c in columns
+            )
+        )
+
+    def widths(self) -> Int64:
+        """Return bytes per row of every buffer: ``-1 - v`` for variable buffer v."""
+        widths: list[int] = []
+        for dtype in self.dtypes:
+            form = form_of(dtype)
+            variable = -1 - sum(width < 0 for width in widths)
+            if form == PLAIN:
+                widths.append(value_width(dtype))
+            elif form == MASKED:
+                widths += [value_width(dtype), 1]
+            elif form == BYTES:
+                widths += [4, variable, 1]
+            elif form == CATEGORY:
+                widths.append(4)
+            else:
+                widths += [1, 4, variable]
+        return np.array(widths, np.int64)
+
+
+@dataclass
+class Packed:
+    """The rows of an input partition, in the order of their buckets.
+
+    Attributes
+    ----------
+    data : uint8 array
+        The fragment.
+    counts : int64 array (P, 1 + V)
+        For each bucket: rows, and bytes of each variable buffer.
+    widths : int64 array (K,)
+        For each buffer: bytes per row, ``-1 - v`` for variable buffer v, 0 if absent.
+    layout : Layout
+        dtypes.
+    extras : list
+        Categories of each column, or None.
+    """
+
+    data: UInt8
+    counts: Int64
+    widths: Int64
+    layout: Layout
+    extras: list[Any]
+
+
+def to_columns(frame: pd.DataFrame, schema: FrameSchema) -> list[Column]:
+    """Take a frame apart."""
+    columns = []
+    for array in schema.arrays(frame):
+        try:
+            columns.append(encode(array))
+        except Exception as error:
+            error.add_note(f"(column {array.name!r}, dtype {array.dtype})")
+            raise
+    return columns
+
+
+def pack(columns: Sequence[Column], ids: UInt32, rows: Int64, allocate: Allocate) -> Packed:
+    """Bring rows into the order of their buckets.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        Of n rows.
+    ids : uint32 array (n,)
+        Bucket of each row.
+    rows : int64 array (P,)
+        Rows of each bucket.
+    allocate : callable(nbytes) -> uint8 array
+        Source of memory for the fragment.
+
+    Returns
+    -------
+    Packed
+    """
+    layout = Layout.of(columns)
+    widths = layout.widths()
+    buffers: list[tuple[str, Any]] = []
+    counts = [rows]
+    for column in columns:
+        if column.values is not None:
+            buffers.append(("fixed", column.values))
+        if column.offsets is not None:
+            lengths = offsets_to_lengths(column.offsets)
+            counts.append(count_bytes(lengths, ids, len(rows)))
+            buffers += [("fixed", lengths), ("var", (column.offsets, column.data))]
+        if column.form in (MASKED, BYTES):
+            if column.validity is None:
+                widths[len(buffers)] = 0
+            buffers.append(("fixed", column.validity))
+    table = np.stack(counts, axis=1)
+    sizes = _buffer_bytes(table, widths)
+    starts = np.cumsum(sizes.ravel()).reshape(sizes.shape) - sizes
+    data = allocate(int(sizes.sum()))
+    for k, (kind, content) in enumerate(buffers):
+        if kind == "var":
+            scatter_var(*content, ids, data, np.ascontiguousarray(starts[:, k]))
+        elif content is not None:
+            scatter_fixed(content, ids, data, np.ascontiguousarray(starts[:, k]))
+    return Packed(data, table, widths, layout, [column.categories for column in columns])
+
+
+def _buffer_bytes(counts: Int64, widths: Int64) -> Int64:
+    """Return the padded bytes of each buffer of each bucket: int64 (P, K)."""
+    nbytes = np.empty((len(counts), len(widths)), np.int64)
+    for k, width in enumerate(widths):
+        nbytes[:, k] = counts[:, -width] if width < 0 else counts[:, 0] * width
+    return (nbytes + 7) // 8 * 8
+
+
+class BucketColumns:
+    """The buffers of one bucket, each in one piece."""
+
+    def __init__(self, layout: Layout, rows: int, buffers: list[UInt8 | None]) -> None:
+        self._layout = layout
+        self._rows = rows
+        self._buffers = buffers
+
+    @classmethod
+    def allocate(
+        cls, layout: Layout, widths: Int64, rows: int, var_bytes: Int64, allocate: Allocate
+    ) -> BucketColumns:
+        """Make room for a bucket.
+
+        Parameters
+        ----------
+        layout : Layout
+            dtypes.
+        widths : int64 array (K,)
+            Buffers, as in `Packed`; absent ones are not made.
+        rows : int
+            Rows.
+        var_bytes : int64 array (V,)
+            Bytes of each variable buffer.
+        allocate : callable(nbytes) -> uint8 array
+            Source of memory.
+        """
+        sizes = _buffer_bytes(np.array([[rows, *var_bytes]], np.int64), widths)[0]
+        exact = [int(var_bytes[-1 - w]) if w < 0 else rows * int(w) for w in widths]
+        memory = allocate(int(sizes.sum()))
+        starts = np.cumsum(sizes) - sizes
+        buffers = [
+            None if width == 0 else memory[start : start + nbytes]
+            for width, start, nbytes in zip(widths, starts, exact, strict=True)
+        ]
+        return cls(layout, rows, buffers)
+
+    def addresses(self) -> list[int]:
+        """Return the address of each buffer, 0 for absent ones."""
+        return [
+            0 if buffer is None else buffer.__array_interface__["data"][0]
+            for buffer in self._buffers
+        ]
+
+    def to_arrays(self, extras: Sequence[Sequence[Any]], rows: Sequence[int]) -> list[Any]:
+        """Make the pandas arrays of the columns.
+
+        Parameters
+        ----------
+        extras : sequence of lists
+            Categories per column, for each fragment that the rows came from.
+        rows : sequence of int
+            Rows that came from each of these fragments, in order.
+        """
+        buffers = iter(self._buffers)
+        arrays = []
+        for place, dtype in enumerate(self._layout.dtypes):
+            form = form_of(dtype)
+            column = Column(dtype, form)
+            if form in (PLAIN, MASKED):
+                column.values = _typed(next(buffers), value_width(dtype))
+            elif form == CATEGORY:
+                column.values = _typed(next(buffers), 4)
+            elif form == OBJECT:
+                column.values = next(buffers)
+            if form in (BYTES, OBJECT):
+                lengths = next(buffers)
+                assert lengths is not None
+                column.offsets = offsets_of(lengths.view(np.uint32))
+                column.data = next(buffers)
+            if form in (MASKED, BYTES):
+                column.validity = next(buffers)
+            if form == CATEGORY:
+                arrays.append(_united(column, [extra[place] for extra in extras], rows))
+            else:
+                arrays.append(decode(column))
+        return arrays
+
+
+def to_frame(
+    schema: FrameSchema,
+    bucket: BucketColumns,
+    extras: Sequence[Sequence[Any]],
+    rows: Sequence[int],
+) -> pd.DataFrame:
+    """Put a frame together; see `BucketColumns.to_arrays`."""
+    return schema.frame(bucket.to_arrays(extras, rows), sum(rows))
+
+
+def _typed(buffer: UInt8 | None, width: int) -> npt.NDArray[Any]:
+    assert buffer is not None
+    if width == 16:
+        return buffer.view(np.uint64).reshape(-1, 2)
+    return buffer.view(f"u{width}")
+
+
+def _united(column: Column, categories: list[pd.Index], rows: Sequence[int]) -> Any:
+    """Make a categorical of codes that refer to the categories of several fragments."""
+    first = categories[0]
+    if all(other is first or first.equals(other) for other in categories[1:]):
+        column.categories = first
+        return decode(column)
+    ordered = column.dtype.ordered
+    assert column.values is not None
+    codes = column.values.view(np.int32)
+    bounds = np.cumsum([0, *rows])
+    parts = [
+        pd.Categorical.from_codes(
+            codes[low:high],  # type: ignore[arg-type]
+            dtype=pd.CategoricalDtype(known, ordered=ordered),
+        )
+        for known, low, high in zip(categories, bounds, bounds[1:], strict=False)
+    ]
+    if not ordered:
+        # All fragments take part, also those without a row here: every bucket gets the same
+        # categories, in the order of the input partitions.
+        return union_categoricals(parts)
+    return pd.concat([pd.Series(part) for part in parts], ignore_index=True).array
+
+
+__all__ = ["BucketColumns", "Layout", "Packed", "bucket_bytes", "pack", "to_columns", "to_frame"]

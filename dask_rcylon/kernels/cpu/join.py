@@ -1,0 +1,446 @@
+"""Which rows of two key columns match: a radix-partitioned hash join.
+
+Both sides are first scattered by some bits of their hash until the build side of a partition, with
+its table, fits the L2 cache; then each partition is joined by a chained hash table.  The scheme is
+the partitioned join of Balkesen, Teubner, Alonso and Özsu ("Main-memory hash joins on multi-core
+CPUs: tuning to the underlying hardware", ICDE 2013) with one pass; their second pass only pays
+where one pass would need more partitions than the TLB has entries.  Only keys and row numbers are
+scattered: payload columns are gathered once, by the caller.
+
+Equality is always verified.  A single key of up to 8 bytes is its own proof; for strings and for
+several keys the table holds 64-bit hashes and candidates are compared in full.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+import numpy as np
+import numpy.typing as npt
+
+from dask_rcylon.kernels.cpu.hashing import hash_bytes, mix
+
+UInt8 = npt.NDArray[np.uint8]
+UInt64 = npt.NDArray[np.uint64]
+Int64 = npt.NDArray[np.int64]
+Indexers = tuple[Int64, Int64]
+
+#: Build rows per partition: 8 Ki rows of 12 bytes, and 8 bytes of table each, are 160 KiB.
+_BUILD_ROWS = 1 << 13
+_MOST_BITS = 12
+
+_KEY, _WORDS, _BYTES = 0, 1, 2
+_S20 = np.uint64(20)
+_NO_WORDS = np.empty((1, 0), np.uint64)
+_NO_BYTES = np.empty(0, np.uint8)
+_NO_OFFSETS = np.empty(1, np.int64)
+
+
+@nb.njit(nogil=True, cache=True)
+def _radix(keys: Any, bits: Any, out_keys: Any, out_rows: Any) -> Any:
+    """Scatter keys and row numbers by the top bits of the mixed key; return the bounds."""
+    parts = 1 << bits
+    shift = np.uint64(64 - bits)
+    bounds = np.zeros(parts + 1, np.int64)
+    if bits == 0:
+        bounds[1] = len(keys)
+        for i in range(len(keys)):
+            out_keys[i] = keys[i]
+            out_rows[i] = i
+        return bounds
+    for i in range(len(keys)):
+        bounds[np.int64(mix(keys[i]) >> shift) + 1] += 1
+    for p in range(parts):
+        bounds[p + 1] += bounds[p]
+    next_ = bounds.copy()
+    for i in range(len(keys)):
+        p = np.int64(mix(keys[i]) >> shift)
+        to = next_[p]
+        out_keys[to] = keys[i]
+        out_rows[to] = i
+        next_[p] = to + 1
+    return bounds
+
+
+@nb.njit(nogil=True, inline="always")
+def _same_bytes(data1: Any, low1: Any, high1: Any, data2: Any, low2: Any, high2: Any) -> Any:
+    if high1 - low1 != high2 - low2:
+        return False
+    for i in range(high1 - low1):
+        if data1[low1 + i] != data2[low2 + i]:
+            return False
+    return True
+
+
+@nb.njit(nogil=True, cache=True)
+def _same(
+    mode: Any,
+    i: Any,
+    j: Any,
+    words1: Any,
+    words2: Any,
+    offsets1: Any,
+    data1: Any,
+    null1: Any,
+    offsets2: Any,
+    data2: Any,
+    null2: Any,
+) -> Any:
+    """Compare row i of the probe side with row j of the build side in full."""
+    if mode == _WORDS:
+        for k in range(words1.shape[0]):
+            if words1[k, i] != words2[k, j]:
+                return False
+        return True
+    missing1 = len(null1) > 0 and null1[i] != 0
+    missing2 = len(null2) > 0 and null2[j] != 0
+    if missing1 or missing2:
+        return missing1 and missing2
+    return _same_bytes(
+        data1, offsets1[i], offsets1[i + 1], data2, offsets2[j], offsets2[j + 1]
+    )
+
+
+@nb.njit(nogil=True, cache=True)
+def _build(keys: Any, heads: Any, chain: Any, mask: Any) -> None:
+    """Chain the rows of a partition by hash, from the last to the first: chains are in order."""
+    heads[: mask + np.uint64(1)] = -1
+    for j in range(len(keys) - 1, -1, -1):
+        h = (mix(keys[j]) >> _S20) & mask
+        chain[j] = heads[h]
+        heads[h] = j
+
+
+@nb.njit(nogil=True, cache=True)
+def _probe(
+    keys1: Any,
+    rows1: Any,
+    keys2: Any,
+    rows2: Any,
+    heads: Any,
+    chain: Any,
+    mask: Any,
+    hit: Any,
+    mode: Any,
+    proof: Any,
+    keep1: Any,
+    semi: Any,
+    out1: Any,
+    out2: Any,
+    used: Any,
+) -> Any:
+    """Probe a partition; return the pairs there are then, or -1 if they did not fit."""
+    words1, words2, offsets1, data1, null1, offsets2, data2, null2 = proof
+    room = len(out1)
+    for i in range(len(keys1)):
+        key = keys1[i]
+        row = rows1[i]
+        found = False
+        j = heads[(mix(key) >> _S20) & mask]
+        while j >= 0:
+            at = np.uint64(j)
+            if keys2[at] == key and (
+                mode == _KEY
+                or _same(
+                    mode,
+                    row,
+                    rows2[at],
+                    words1,
+                    words2,
+                    offsets1,
+                    data1,
+                    null1,
+                    offsets2,
+                    data2,
+                    null2,
+                )
+            ):
+                if used >= room:
+                    return -1
+                out1[used] = row
+                out2[used] = -1 if semi else np.int64(rows2[at])
+                used += 1
+                found = True
+                if len(hit) > 0:
+                    hit[at] = 1
+                if semi:
+                    break
+            j = chain[at]
+        if keep1 and not found:
+            if used >= room:
+                return -1
+            out1[used] = row
+            out2[used] = -1
+            used += 1
+    return used
+
+
+@nb.njit(nogil=True, cache=True)
+def _missed(rows2: Any, hit: Any, out1: Any, out2: Any, used: Any) -> Any:
+    """Append the build rows without a match; return the pairs, or -1 if they did not fit."""
+    for j in range(len(rows2)):
+        if hit[j] == 0:
+            if used >= len(out1):
+                return -1
+            out1[used] = -1
+            out2[used] = rows2[j]
+            used += 1
+    return used
+
+
+@nb.njit(nogil=True, cache=True)
+def _join_partitions(
+    keys1: Any,
+    rows1: Any,
+    bounds1: Any,
+    keys2: Any,
+    rows2: Any,
+    bounds2: Any,
+    mode: Any,
+    proof: Any,
+    keep1: Any,
+    keep2: Any,
+    semi: Any,
+) -> Any:
+    """Join partition by partition: build on side 2, probe with side 1."""
+    out1 = np.empty(max(len(keys1), len(keys2)) + 1, np.int64)
+    out2 = np.empty(len(out1), np.int64)
+    largest = 0
+    for p in range(len(bounds2) - 1):
+        largest = max(largest, bounds2[p + 1] - bounds2[p])
+    size = 1
+    while size < 2 * largest:
+        size <<= 1
+    heads = np.empty(size, np.int32)
+    chain = np.empty(max(largest, 1), np.int32)
+    hits = np.empty(largest if keep2 else 0, np.uint8)
+    used = 0
+    for p in range(len(bounds2) - 1):
+        part1 = slice(bounds1[p], bounds1[p + 1])
+        part2 = slice(bounds2[p], bounds2[p + 1])
+        count = bounds2[p + 1] - bounds2[p]
+        size = 1
+        while size < 2 * count:
+            size <<= 1
+        mask = np.uint64(size - 1)
+        _build(keys2[part2], heads, chain, mask)
+        hit = hits[: count if keep2 else 0]
+        before = used
+        used = -1
+        # Pairs can outnumber rows. The inner loops don't grow their output, which would cost them
+        # half their speed: a partition whose pairs don't fit is done again with more room.
+        while used < 0:
+            hit[:] = 0
+            used = _probe(
+                keys1[part1],
+                rows1[part1],
+                keys2[part2],
+                rows2[part2],
+                heads,
+                chain,
+                mask,
+                hit,
+                mode,
+                proof,
+                keep1,
+                semi,
+                out1,
+                out2,
+                before,
+            )
+            if used >= 0 and keep2:
+                used = _missed(rows2[part2], hit, out1, out2, used)
+            if used < 0:
+                out1 = _grown(out1, before)
+                out2 = _grown(out2, before)
+    return out1[:used], out2[:used]
+
+
+@nb.njit(nogil=True, cache=True)
+def _grown(array: Any, used: Any) -> Any:
+    larger = np.empty(len(array) * 2, np.int64)
+    larger[:used] = array[:used]
+    return larger
+
+
+def _bits(build_rows: int) -> int:
+    bits = 0
+    while bits < _MOST_BITS and (build_rows >> bits) > _BUILD_ROWS:
+        bits += 1
+    return bits
+
+
+def _scattered(keys: UInt64, bits: int) -> tuple[UInt64, npt.NDArray[np.uint32], Int64]:
+    if len(keys) >= 2**32:
+        raise ValueError(f"a bucket has {len(keys)} rows; use more partitions (at most 2**32 rows)")
+    out_keys = np.empty(len(keys), np.uint64)
+    out_rows = np.empty(len(keys), np.uint32)
+    bounds = _radix(keys, bits, out_keys, out_rows)
+    return out_keys, out_rows, bounds
+
+
+class _Side:
+    """One side of a join: what its table holds, and what proves equality."""
+
+    def __init__(
+        self,
+        keys: UInt64,
+        words: UInt64 = _NO_WORDS,
+        offsets: Int64 = _NO_OFFSETS,
+        data: UInt8 = _NO_BYTES,
+        null: UInt8 | None = None,
+    ) -> None:
+        self.keys = keys
+        self.words = words
+        self.strings = (offsets, data, _NO_BYTES if null is None else null)
+
+
+def _join(
+    left: _Side, right: _Side, mode: int, keep_left: bool, keep_right: bool, semi: bool
+) -> Indexers:
+    # The smaller side is built, except that a semi join must probe with the left.
+    swap = len(left.keys) < len(right.keys) and not semi
+    probe, build = (right, left) if swap else (left, right)
+    keep = (keep_right, keep_left) if swap else (keep_left, keep_right)
+    bits = _bits(len(build.keys))
+    proof = (probe.words, build.words, *probe.strings, *build.strings)
+    out = _join_partitions(
+        *_scattered(probe.keys, bits), *_scattered(build.keys, bits), mode, proof, *keep, semi
+    )
+    return (out[1], out[0]) if swap else out  # type: ignore[no-any-return]
+
+
+@nb.njit(nogil=True, cache=True)
+def _mix_words(words: Any, out: Any) -> None:
+    for i in range(words.shape[1]):
+        h = np.uint64(0)
+        for k in range(words.shape[0]):
+            h = mix(h * np.uint64(0xC6A4A7935BD1E995) + words[k, i])
+        out[i] = h
+
+
+def join_fixed(
+    left: UInt64,
+    left_null: UInt8 | None,
+    right: UInt64,
+    right_null: UInt8 | None,
+    keep_left: bool = False,
+    keep_right: bool = False,
+    semi: bool = False,
+) -> Indexers:
+    """Match rows by keys of fixed width.
+
+    Parameters
+    ----------
+    left, right : uint64 arrays (k, n) and (k, m)
+        Key words of both sides; rows match if all k words are equal. Words of nulls must be 0.
+    left_null, right_null : uint8 arrays (n,), (m,) or None
+        Non-zero where the key is null; nulls match nulls only.
+    keep_left, keep_right : bool
+        Whether rows without a match appear too, with -1 on the other side.
+    semi : bool
+        Whether a left row appears once if it has a match, with -1 on the right.
+
+    Returns
+    -------
+    left_indexer, right_indexer : int64 arrays
+        Row numbers of the pairs, in no particular order.
+    """
+    if left_null is not None or right_null is not None:
+        left, right = (
+            np.vstack([words, np.zeros(words.shape[1], np.uint64) if null is None else null])
+            .astype(np.uint64, copy=False)
+            for words, null in ((left, left_null), (right, right_null))
+        )
+    if left.shape[0] == 1:
+        sides = (_Side(left[0]), _Side(right[0]))
+        return _join(*sides, _KEY, keep_left, keep_right, semi)
+    both = []
+    for words in (left, right):
+        hashes = np.empty(words.shape[1], np.uint64)
+        _mix_words(words, hashes)
+        both.append(_Side(hashes, words=np.ascontiguousarray(words)))
+    return _join(both[0], both[1], _WORDS, keep_left, keep_right, semi)
+
+
+def _string_side(offsets: Int64, data: UInt8, null: UInt8 | None) -> _Side:
+    hashes = np.empty(len(offsets) - 1, np.uint64)
+    hash_bytes(offsets, data, None if null is None else (null == 0).view(np.uint8), hashes)
+    return _Side(hashes, offsets=offsets, data=data, null=null)
+
+
+def join_bytes(
+    left_offsets: Int64,
+    left_data: UInt8,
+    left_null: UInt8 | None,
+    right_offsets: Int64,
+    right_data: UInt8,
+    right_null: UInt8 | None,
+    keep_left: bool = False,
+    keep_right: bool = False,
+    semi: bool = False,
+) -> Indexers:
+    """Match rows by strings, ``data[offsets[i]:offsets[i+1]]``; see `join_fixed`."""
+    return _join(
+        _string_side(left_offsets, left_data, left_null),
+        _string_side(right_offsets, right_data, right_null),
+        _BYTES,
+        keep_left,
+        keep_right,
+        semi,
+    )
+
+
+@nb.njit(nogil=True, cache=True)
+def _first_rows(hashes: Any, offsets: Any, data: Any, null: Any, out: Any) -> None:
+    """Give each row the number of the first row that equals it."""
+    size = 1
+    while size < 2 * len(hashes):
+        size <<= 1
+    mask = np.uint64(size - 1)
+    table = np.full(size, -1, np.int64)
+    for i in range(len(hashes)):
+        slot = np.int64((mix(hashes[i]) >> _S20) & mask)
+        while True:
+            j = table[slot]
+            if j < 0:
+                table[slot] = i
+                out[i] = i
+                break
+            if hashes[j] == hashes[i] and _same(
+                _BYTES, i, j, _NO_WORDS, _NO_WORDS, offsets, data, null, offsets, data, null
+            ):
+                out[i] = j
+                break
+            slot = np.int64((slot + 1) & np.int64(mask))
+
+
+def factorize_bytes(
+    left_offsets: Int64,
+    left_data: UInt8,
+    left_null: UInt8 | None,
+    right_offsets: Int64,
+    right_data: UInt8,
+    right_null: UInt8 | None,
+) -> tuple[UInt64, UInt64]:
+    """Number strings so that equal strings of both sides, and only these, have equal numbers.
+
+    Returns
+    -------
+    left, right : uint64 arrays (n,) and (m,)
+    """
+    offsets = np.concatenate([left_offsets, right_offsets[1:] + left_offsets[-1]])
+    data = np.concatenate([left_data[: left_offsets[-1]], right_data])
+    null = None
+    if left_null is not None or right_null is not None:
+        null = np.concatenate(
+            [
+                np.zeros(len(o) - 1, np.uint8) if mask is None else mask
+                for o, mask in ((left_offsets, left_null), (right_offsets, right_null))
+            ]
+        )
+    side = _string_side(offsets, data, null)
+    out = np.empty(len(side.keys), np.uint64)
+    _first_rows(side.keys, *side.strings, out)
+    return out[: len(left_offsets) - 1], out[len(left_offsets) - 1 :]
