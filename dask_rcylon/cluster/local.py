@@ -13,15 +13,15 @@ from typing import Any
 
 from dask.system import CPU_COUNT
 from distributed import Scheduler, Status
-from distributed.deploy.spec import SpecCluster
 from distributed.deploy.cluster import Logs
+from distributed.deploy.spec import SpecCluster
 from distributed.deploy.utils import nprocesses_nthreads
-from distributed.utils import Log
 from distributed.security import Security
+from distributed.utils import Log
 from distributed.worker_memory import parse_memory_limit
 
-from dask_rcylon.pilot.scheduler_plugin import PilotSchedulerPlugin
 from dask_rcylon.cluster.world import MPIWorld
+from dask_rcylon.pilot.scheduler_plugin import PilotSchedulerPlugin
 
 logger = logging.getLogger("dask_rcylon")
 
@@ -159,7 +159,6 @@ class LocalMPICluster(SpecCluster):
             silence_logs=silence_logs,
             security=security,
         )
-
 
     @property
     def world(self) -> MPIWorld | None:

@@ -33,8 +33,8 @@ def is_fixed(type_: pa.DataType) -> bool:
         pa.types.is_boolean(type_)
         or pa.types.is_integer(type_)
         or pa.types.is_floating(type_)
-        or pa.types.is_temporal(type_)
-        and not pa.types.is_interval(type_)
+        or (pa.types.is_temporal(type_)
+        and not pa.types.is_interval(type_))
         or pa.types.is_decimal128(type_)
     )
 
@@ -70,9 +70,7 @@ def fixed_buffer(array: pa.Array) -> npt.NDArray[Any]:
     if data is None or len(array) == 0:
         values = np.empty(0, unsigned)
     else:
-        values = np.frombuffer(
-            data, unsigned, len(array) * per_value, array.offset * width
-        )
+        values = np.frombuffer(data, unsigned, len(array) * per_value, array.offset * width)
     return values.reshape(-1, 2) if per_value == 2 else values
 
 
@@ -90,9 +88,7 @@ def var_buffers(array: pa.Array) -> tuple[Int64, UInt8]:
     return (bounds - low if low else bounds), content
 
 
-def from_fixed(
-    type_: pa.DataType, values: npt.NDArray[Any], validity: UInt8 | None
-) -> pa.Array:
+def from_fixed(type_: pa.DataType, values: npt.NDArray[Any], validity: UInt8 | None) -> pa.Array:
     """Make an Arrow array of fixed-width values."""
     length = len(values)
     data = np.packbits(values, bitorder="little") if pa.types.is_boolean(type_) else values
@@ -101,9 +97,7 @@ def from_fixed(
     )
 
 
-def from_var(
-    type_: pa.DataType, offsets: Int64, data: UInt8, validity: UInt8 | None
-) -> pa.Array:
+def from_var(type_: pa.DataType, offsets: Int64, data: UInt8, validity: UInt8 | None) -> pa.Array:
     """Make an Arrow array of strings or binaries."""
     large = pa.types.is_large_string(type_) or pa.types.is_large_binary(type_)
     if not large:

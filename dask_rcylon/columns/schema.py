@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from dask_rcylon.columns.column import form_of, OBJECT
+from dask_rcylon.columns.column import OBJECT, form_of
 from dask_rcylon.kernels.cpu import take_fixed
 
 
@@ -39,7 +39,7 @@ class FrameSchema:
 
     def without(self, labels: Sequence[Any]) -> FrameSchema:
         """Return the schema with some columns left out."""
-        return FrameSchema(self.empty.drop(columns=list(labels)), self.index) if labels else self
+        return FrameSchema(drop_labels(self.empty, labels), self.index) if labels else self
 
     def check(self, frame: pd.DataFrame, partition: int) -> None:
         """Refuse a partition whose columns are not those of the meta.
@@ -73,9 +73,7 @@ class FrameSchema:
     def frame(self, arrays: Sequence[Any], rows: int) -> pd.DataFrame:
         """Make a frame of the arrays that have travelled, without a copy."""
         width = self.empty.shape[1]
-        frame = pd.DataFrame(
-            dict(enumerate(arrays[:width])), index=pd.RangeIndex(rows), copy=False
-        )
+        frame = pd.DataFrame(dict(enumerate(arrays[:width])), index=pd.RangeIndex(rows), copy=False)
         frame.columns = self.empty.columns
         if self.index:
             names = self.empty.index.names
@@ -91,6 +89,13 @@ class FrameSchema:
         """Return the rows of a frame in another order."""
         arrays = [_take(array, order) for array in self.arrays(frame)]
         return self.frame(arrays, len(order))
+
+
+def drop_labels(frame: pd.DataFrame, labels: Sequence[Any]) -> pd.DataFrame:
+    """Drop columns that were added to a frame; its labels get the dtype they had without them."""
+    frame = frame.drop(columns=list(labels))
+    frame.columns = frame.columns.infer_objects()
+    return frame
 
 
 def _take(column: Any, order: Any) -> Any:

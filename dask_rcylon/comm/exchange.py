@@ -248,9 +248,7 @@ class _Sender:
             if nbytes == 0:
                 continue
             # A lone parcel leaves from where it lies; neighbours are packed into one message.
-            unit = (
-                parcels[first] if last - first == 1 else np.concatenate(parcels[first:last])
-            )
+            unit = parcels[first] if last - first == 1 else np.concatenate(parcels[first:last])
             for low in range(0, nbytes, limit):
                 yield unit[low : low + limit]
 

@@ -18,7 +18,13 @@ from types import ModuleType
 WORLD_VARIABLE = "DASK_RCYLON_WORLD"
 
 #: Variables by which the usual launchers (Hydra, PRRTE, Open MPI, Slurm) tell a process its rank.
-_RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "MPI_LOCALRANKID")
+_RANK_VARIABLES = (
+    "PMI_RANK",
+    "PMIX_RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "SLURM_PROCID",
+    "MPI_LOCALRANKID",
+)
 
 INSTALL_HINT = (
     "No MPI library was found. Install one with\n"

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from dask_rcylon.comm.exchange import Exchange
 from dask_rcylon.columns.frame import Packed
+from dask_rcylon.comm.exchange import Exchange
 from dask_rcylon.kernels.cpu import bucket_bytes
 from dask_rcylon.pilot.assembly import Assembly, Header
 from dask_rcylon.pilot.spec import Cut, StageSpec

@@ -86,7 +86,6 @@ class StageSpec(ABC):
     inputs: tuple[int, ...]
     parts_out: tuple[int, ...] | None
 
-
     @abstractmethod
     def cut(self, side: int, partition: int, frame: pd.DataFrame) -> Cut:
         """Prepare an input partition."""

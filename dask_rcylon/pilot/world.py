@@ -59,9 +59,7 @@ class Roster:
 
     def members(self, world: str) -> dict[int, str]:
         """Return the addresses of a world's workers by rank, in order of rank."""
-        members = {
-            info.rank: worker for worker, info in self._ranks.items() if info.world == world
-        }
+        members = {info.rank: worker for worker, info in self._ranks.items() if info.world == world}
         return dict(sorted(members.items()))
 
     @property

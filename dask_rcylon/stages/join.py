@@ -52,9 +52,7 @@ class JoinSpec(StageSpec):
         self.schemas[side].check(frame, partition)
         keys = key_arrays(frame, labels(self.on[side]))
         ids, rows = partition_ids(hash_keys(keys), self.npartitions)
-        return Cut(
-            len(frame), functools.partial(pack_rows, frame, self.schemas[side], ids, rows)
-        )
+        return Cut(len(frame), functools.partial(pack_rows, frame, self.schemas[side], ids, rows))
 
     def finish(self, partition: int, sides: Sequence[Sequence[Piece]]) -> pd.DataFrame:
         """Join the two sides of a bucket."""

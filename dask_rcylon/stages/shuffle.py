@@ -13,8 +13,8 @@ import pandas as pd
 
 from dask_rcylon.columns.frame import Packed, pack, to_columns, to_frame
 from dask_rcylon.columns.hashing import hash_keys
-from dask_rcylon.columns.schema import FrameSchema
-from dask_rcylon.kernels.cpu import count_ids, partition_ids
+from dask_rcylon.columns.schema import FrameSchema, drop_labels
+from dask_rcylon.kernels.cpu import partition_ids
 from dask_rcylon.pilot.spec import Allocate, Cut, Piece, StageSpec
 from dask_rcylon.stages.keys import key_arrays
 from dask_rcylon.stages.stage import Stage
@@ -30,8 +30,6 @@ class ShuffleSpec(StageSpec):
         Of the input partitions.
     keys : tuple or None
         Labels of the columns (or of the index) to partition by; None for the whole index.
-    explicit : bool
-        Whether the one key column holds the number of each row's partition.
     drop : tuple
         Labels of columns that only served to partition.
     """
@@ -40,34 +38,16 @@ class ShuffleSpec(StageSpec):
 
     schema: FrameSchema
     keys: tuple[Any, ...] | None
-    explicit: bool
     drop: tuple[Any, ...]
 
     def cut(self, side: int, partition: int, frame: pd.DataFrame) -> Cut:
-        """Hash the keys, or read where each row is to go."""
+        """Hash the keys."""
         self.schema.check(frame, partition)
-        if self.explicit:
-            assert self.keys is not None
-            ids, rows = self._explicit(frame[self.keys[0]], partition)
-        else:
-            keys = key_arrays(frame, self.keys)
-            ids, rows = partition_ids(hash_keys(keys), self.npartitions)
+        keys = key_arrays(frame, self.keys)
+        ids, rows = partition_ids(hash_keys(keys), self.npartitions)
         if self.drop:
             frame = frame.drop(columns=list(self.drop))
         return Cut(len(frame), functools.partial(pack_rows, frame, self.kept, ids, rows))
-
-    def _explicit(
-        self, column: pd.Series, partition: int
-    ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
-        """Read partition numbers from a column."""
-        numbers = column.to_numpy(dtype=np.int64)
-        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < self.npartitions:
-            raise ValueError(
-                f"column {column.name!r} of input partition {partition} holds partition numbers "
-                f"outside 0..{self.npartitions - 1}"
-            )
-        ids = numbers.astype(np.uint32)
-        return ids, count_ids(ids, self.npartitions)
 
     @functools.cached_property
     def kept(self) -> FrameSchema:
@@ -115,8 +95,6 @@ class ShuffleStage(Stage):
         Whether output partitions get a new index.
     index_shuffle : bool
         Whether to partition by the index.
-    explicit : bool
-        Whether `on` names one column that holds partition numbers.
     drop : sequence
         Columns that only served to partition.
     original_partitioning_index : list or None
@@ -130,7 +108,6 @@ class ShuffleStage(Stage):
         "npartitions_out",
         "ignore_index",
         "index_shuffle",
-        "explicit",
         "drop",
         "original_partitioning_index",
         "_partitions",
@@ -138,7 +115,6 @@ class ShuffleStage(Stage):
     _defaults: ClassVar[dict[str, Any]] = {
         "ignore_index": False,
         "index_shuffle": False,
-        "explicit": False,
         "drop": (),
         "original_partitioning_index": None,
         "_partitions": None,
@@ -149,7 +125,7 @@ class ShuffleStage(Stage):
     def _meta(self) -> pd.DataFrame:
         meta = self.frame._meta
         if self.operand("drop"):
-            meta = meta.drop(columns=list(self.operand("drop")))
+            meta = drop_labels(meta, self.operand("drop"))
         return meta.reset_index(drop=True) if self.ignore_index else meta
 
     @functools.cached_property
@@ -166,6 +142,5 @@ class ShuffleStage(Stage):
             parts_out=self._parts_out,
             schema=FrameSchema.from_meta(self.frame._meta, index=not self.ignore_index),
             keys=None if self.index_shuffle else tuple(self.on),
-            explicit=self.explicit,
             drop=tuple(self.operand("drop")),
         )

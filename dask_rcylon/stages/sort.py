@@ -59,9 +59,7 @@ class SortSpec(StageSpec):
 
     def settle(self, samples: Sequence[Sample]) -> Splitters:
         """Choose the splitters."""
-        return choose(
-            samples, self.npartitions, self.ascending, self.na_position, self.colocate
-        )
+        return choose(samples, self.npartitions, self.ascending, self.na_position, self.colocate)
 
     def _pack(
         self, partition: int, frame: pd.DataFrame, splitters: Splitters, allocate: Allocate
@@ -70,9 +68,7 @@ class SortSpec(StageSpec):
             key_arrays(frame, self.by), self.ascending, self.na_position, splitters.chunks
         )
         ids = split_ids(words, partition, splitters.words, splitters.parts, splitters.rows)
-        return pack_rows(
-            frame, self.schema, ids, count_ids(ids, self.npartitions), None, allocate
-        )
+        return pack_rows(frame, self.schema, ids, count_ids(ids, self.npartitions), None, allocate)
 
     def finish(self, partition: int, sides: Sequence[Sequence[Piece]]) -> pd.DataFrame:
         """Sort the bucket; equal rows are in the order of the input already."""

@@ -137,9 +137,7 @@ def choose(
     )
     parts = np.concatenate([np.full(len(s.rows), s.partition, np.int64) for s in filled])
     rows = np.concatenate([sample.rows for sample in filled])
-    weights = np.concatenate(
-        [np.full(len(s.rows), s.total / len(s.rows)) for s in filled]
-    )
+    weights = np.concatenate([np.full(len(s.rows), s.total / len(s.rows)) for s in filled])
     order = np.lexsort((rows, parts, *words[::-1]))
     passed = np.cumsum(weights[order])
     targets = passed[-1] * np.arange(1, outputs) / outputs

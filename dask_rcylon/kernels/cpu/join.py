@@ -97,9 +97,7 @@ def _same(
     missing2 = len(null2) > 0 and null2[j] != 0
     if missing1 or missing2:
         return missing1 and missing2
-    return _same_bytes(
-        data1, offsets1[i], offsets1[i + 1], data2, offsets2[j], offsets2[j + 1]
-    )
+    return _same_bytes(data1, offsets1[i], offsets1[i + 1], data2, offsets2[j], offsets2[j + 1])
 
 
 @nb.njit(nogil=True, cache=True)
@@ -349,8 +347,9 @@ def join_fixed(
     """
     if left_null is not None or right_null is not None:
         left, right = (
-            np.vstack([words, np.zeros(words.shape[1], np.uint64) if null is None else null])
-            .astype(np.uint64, copy=False)
+            np.vstack(
+                [words, np.zeros(words.shape[1], np.uint64) if null is None else null]
+            ).astype(np.uint64, copy=False)
             for words, null in ((left, left_null), (right, right_null))
         )
     if left.shape[0] == 1:

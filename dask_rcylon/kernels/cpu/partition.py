@@ -136,9 +136,7 @@ def scatter_fixed(values: npt.NDArray[Any], ids: UInt32, dest: UInt8, starts: In
         _scatter_wide(values, ids, dest.view(np.uint64), starts // 8)
         return
     unsigned = np.dtype(f"u{values.dtype.itemsize}")
-    _scatter_fixed(
-        values.view(unsigned), ids, dest.view(unsigned), starts // values.dtype.itemsize
-    )
+    _scatter_fixed(values.view(unsigned), ids, dest.view(unsigned), starts // values.dtype.itemsize)
 
 
 def scatter_var(offsets: Int64, data: UInt8, ids: UInt32, dest: UInt8, starts: Int64) -> None:

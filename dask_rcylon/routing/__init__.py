@@ -1,0 +1,1 @@
+"""Which expressions become stages, and why the others don't."""

@@ -1,0 +1,52 @@
+"""Turn routing on for a cluster that somebody else has started, and off again."""
+
+from __future__ import annotations
+
+import warnings
+
+from distributed import Client, get_client
+
+from dask_rcylon.pilot.attach import attach, detach, pilot_of
+from dask_rcylon.pilot.world import PilotInfo
+from dask_rcylon.routing import hooks
+
+
+def enable(client: Client | None = None) -> PilotInfo:
+    """Run the shuffle-heavy stages of what is computed on a client's cluster on its MPI ranks.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+        The current one by default. Its workers must be the ranks of one MPI world, as
+        ``mpiexec -n 8 dask-mpi --scheduler-file f --worker-class distributed.Worker`` starts them.
+
+    Returns
+    -------
+    PilotInfo
+        How many ranks there are. Where the workers are not MPI ranks, `reason` says why no stage
+        can run on them; a warning says it too, and every stage stays with Dask.
+
+    Raises
+    ------
+    ValueError
+        If there is no client.
+    """
+    client = get_client() if client is None else client
+    hooks.install()
+    info = attach(client)
+    if info.reason is not None:
+        warnings.warn(f"Every stage stays with Dask: {info.reason}.", RuntimeWarning, stacklevel=2)
+    return info
+
+
+def disable(client: Client | None = None) -> None:
+    """Take everything back: Dask lowers expressions as if this package were not there.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+        Also take the pilot from this client's cluster. `enable` brings both back.
+    """
+    if client is not None and pilot_of(client) is not None:
+        detach(client)
+    hooks.uninstall()

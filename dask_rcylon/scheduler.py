@@ -1,0 +1,136 @@
+"""The drop-in scheduler: ``dask.config.set(scheduler="rcylon")``.
+
+Dask looks a scheduler's name up and calls what it finds.  It finds an object: called, it computes;
+asked to persist, it leaves the results on its cluster.  It starts that cluster when it is first
+used, once per process, unless the process has a client whose cluster has a pilot already.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import dask
+import dask.base
+from dask.system import CPU_COUNT
+from distributed import Client, get_client, get_worker
+
+from dask_rcylon.cluster import LocalMPICluster
+from dask_rcylon.pilot.attach import pilot_of
+from dask_rcylon.pilot.world import PilotInfo
+from dask_rcylon.routing import hooks
+from dask_rcylon.routing.target import SCHEDULER_NAME
+
+logger = logging.getLogger("dask_rcylon")
+
+
+class RcylonScheduler:
+    """Scheduler object for ``scheduler="rcylon"``."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._owner: int | None = None
+        self._cluster: LocalMPICluster | None = None
+        self._client: Client | None = None
+
+    def __call__(self, expr: Any, keys: Any, **kwargs: Any) -> Any:
+        """Compute the keys of an expression or graph."""
+        return self.client().get(expr, keys, **kwargs)
+
+    def persist(
+        self, collections: Sequence[Any], optimize_graph: bool = True, **kwargs: Any
+    ) -> Any:
+        """Compute collections and leave their partitions on the cluster."""
+        return self.client().persist(collections, optimize_graph=optimize_graph, **kwargs)
+
+    def compute(self, collections: Any, **kwargs: Any) -> Any:
+        """Return futures of collections."""
+        return self.client().compute(collections, **kwargs)
+
+    def client(self) -> Client:
+        """Return the client to use, starting the embedded cluster if there is none.
+
+        Raises
+        ------
+        RuntimeError
+            If there is no MPI library, or ``mpiexec`` fails.
+        ValueError
+            If a ``rcylon.`` option is out of range.
+        """
+        current = self._current()
+        if current is not None:
+            return current
+        with self._lock:
+            if self._client is None or self._owner != os.getpid() or self._ended():
+                self._start()
+            assert self._client is not None
+            return self._client
+
+    def pilot(self) -> PilotInfo | None:
+        """Return the pilot that will be used, without starting one."""
+        current = self._current()
+        if current is not None:
+            return pilot_of(current)
+        if self._client is not None and self._owner == os.getpid() and not self._ended():
+            return pilot_of(self._client)
+        return PilotInfo(ranks=_ranks(), world=None, reason=None)
+
+    def shutdown(self) -> None:
+        """End the embedded cluster; the next use starts another."""
+        with self._lock:
+            client, cluster = self._client, self._cluster
+            self._client = self._cluster = None
+        if self._owner != os.getpid():
+            return
+        if client is not None:
+            client.close()
+        if cluster is not None:
+            cluster.close()
+
+    @staticmethod
+    def _current() -> Client | None:
+        """Return the client that the process has already, if its cluster has a pilot."""
+        with contextlib.suppress(ValueError):
+            get_worker()
+            return get_client()
+        with contextlib.suppress(ValueError):
+            current = Client.current(allow_global=True)
+            if pilot_of(current) is not None:
+                return current
+        return None
+
+    def _ended(self) -> bool:
+        return self._client is None or self._client.status != "running"
+
+    def _start(self) -> None:
+        memory = dask.config.get("rcylon.memory-limit")
+        self._cluster = LocalMPICluster(
+            n_workers=_ranks(),
+            threads_per_worker=dask.config.get("rcylon.threads-per-rank"),
+            memory_limit=memory,
+            dashboard_address=dask.config.get("rcylon.dashboard-address"),
+        )
+        # Not the default client: without the configuration everything is as before.
+        self._client = Client(self._cluster, set_as_default=False)
+        self._owner = os.getpid()
+        atexit.register(self.shutdown)
+        logger.info("Started %r, dashboard at %s", self._cluster, self._cluster.dashboard_link)
+
+
+def _ranks() -> int:
+    ranks = dask.config.get("rcylon.ranks")
+    return CPU_COUNT if ranks is None else ranks
+
+
+scheduler = RcylonScheduler()
+
+
+def register() -> None:
+    """Make ``scheduler="rcylon"`` known to Dask and put the hooks in."""
+    dask.base.named_schedulers[SCHEDULER_NAME] = scheduler  # type: ignore[assignment]
+    hooks.install()
