@@ -6,7 +6,7 @@ from typing import Any
 
 from distributed import Worker
 
-from dask_rcylon.comm import orphan
+from dask_rcylon.cluster import owner
 
 
 class RankWorker(Worker):
@@ -14,5 +14,5 @@ class RankWorker(Worker):
 
     async def start_unsafe(self) -> Any:
         """Start the worker and the watch."""
-        orphan.watch()
+        owner.watch()
         return await super().start_unsafe()

@@ -25,7 +25,8 @@ from distributed import Scheduler, Status
 from distributed.deploy.spec import ProcessInterface
 from distributed.security import Security
 
-from dask_rcylon.comm import launcher, mpi, orphan
+from dask_rcylon.cluster import owner
+from dask_rcylon.comm import launcher, mpi
 
 logger = logging.getLogger("dask_rcylon")
 
@@ -144,8 +145,8 @@ class MPIWorld(ProcessInterface):
         environ = mpi_launcher.environment(
             self.label,
             **{
-                orphan.OWNER_VARIABLE: orphan.owner_mark(),
-                orphan.DIRECTORY_VARIABLE: self._directory or "",
+                owner.OWNER_VARIABLE: owner.owner_mark(),
+                owner.DIRECTORY_VARIABLE: self._directory or "",
                 "DASK_INTERNAL_INHERIT_CONFIG": dask.config.serialize(self._config()),
             },
         )

@@ -33,8 +33,7 @@ def is_fixed(type_: pa.DataType) -> bool:
         pa.types.is_boolean(type_)
         or pa.types.is_integer(type_)
         or pa.types.is_floating(type_)
-        or (pa.types.is_temporal(type_)
-        and not pa.types.is_interval(type_))
+        or (pa.types.is_temporal(type_) and not pa.types.is_interval(type_))
         or pa.types.is_decimal128(type_)
     )
 

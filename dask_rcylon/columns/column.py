@@ -27,15 +27,23 @@ import pandas as pd
 import pyarrow as pa
 
 from dask_rcylon.columns import arrow
-from dask_rcylon.kernels.cpu import lengths_to_offsets
 
 UInt8 = npt.NDArray[np.uint8]
 UInt32 = npt.NDArray[np.uint32]
 Int64 = npt.NDArray[np.int64]
 
-#: Bytes per row of each buffer of a form; 0 stands for the width of the values, -1 for variable.
-#: The validity, where there is one, comes last and may be absent.
 PLAIN, MASKED, BYTES, CATEGORY, OBJECT = "plain", "masked", "bytes", "category", "object"
+
+VALUES, LENGTHS, DATA, VALIDITY = "values", "lengths", "data", "validity"
+
+#: Buffers of each form, in their order. Validity may be absent.
+BUFFERS = {
+    PLAIN: (VALUES,),
+    MASKED: (VALUES, VALIDITY),
+    BYTES: (LENGTHS, DATA, VALIDITY),
+    CATEGORY: (VALUES,),
+    OBJECT: (VALUES, LENGTHS, DATA),
+}
 
 _NONE, _NAN, _STR, _PICKLE = range(4)
 
@@ -96,10 +104,13 @@ def is_masked(dtype: Any) -> bool:
 
 
 def value_width(dtype: Any) -> int:
-    """Return the bytes per value of a plain or masked dtype."""
+    """Return the bytes per value of a dtype that is held as values; a code has 4, a tag 1."""
+    form = form_of(dtype)
+    if form in (CATEGORY, OBJECT):
+        return 4 if form == CATEGORY else 1
     if isinstance(dtype, np.dtype):
         return dtype.itemsize
-    if isinstance(dtype, pd.ArrowDtype):
+    if isinstance(dtype, pd.ArrowDtype) and form == MASKED:
         type_ = dtype.pyarrow_dtype
         return 1 if pa.types.is_boolean(type_) else type_.bit_width // 8
     if is_masked(dtype):
@@ -264,8 +275,3 @@ def _decode_objects(dtype: Any, column: Column) -> Any:
         array = pa.array(items.tolist(), type=dtype.pyarrow_dtype)
         return pd.arrays.ArrowExtensionArray(pa.chunked_array([array]))
     return dtype.construct_array_type()._from_sequence(items, dtype=dtype)
-
-
-def offsets_of(lengths: UInt32) -> Int64:
-    """Return the offsets that lengths add up to."""
-    return lengths_to_offsets(lengths)

@@ -17,22 +17,24 @@ import pandas as pd
 from pandas.api.types import union_categoricals
 
 from dask_rcylon.columns.column import (
-    BYTES,
+    BUFFERS,
     CATEGORY,
-    MASKED,
-    OBJECT,
-    PLAIN,
+    DATA,
+    LENGTHS,
+    VALIDITY,
+    VALUES,
     Column,
     decode,
     encode,
     form_of,
-    offsets_of,
     value_width,
 )
 from dask_rcylon.columns.schema import FrameSchema
 from dask_rcylon.kernels.cpu import (
     bucket_bytes,
     count_bytes,
+    count_ids,
+    lengths_to_offsets,
     offsets_to_lengths,
     scatter_fixed,
     scatter_var,
@@ -69,45 +71,15 @@ class Layout:
     def widths(self) -> Int64:
         """Return bytes per row of every buffer: ``-1 - v`` for variable buffer v."""
         widths: list[int] = []
+        variable = 0
         for dtype in self.dtypes:
-            form = form_of(dtype)
-            variable = -1 - sum(width < 0 for width in widths)
-            if form == PLAIN:
-                widths.append(value_width(dtype))
-            elif form == MASKED:
-                widths += [value_width(dtype), 1]
-            elif form == BYTES:
-                widths += [4, variable, 1]
-            elif form == CATEGORY:
-                widths.append(4)
-            else:
-                widths += [1, 4, variable]
+            for kind in BUFFERS[form_of(dtype)]:
+                if kind == DATA:
+                    variable += 1
+                    widths.append(-variable)
+                else:
+                    widths.append({VALUES: value_width(dtype), LENGTHS: 4, VALIDITY: 1}[kind])
         return np.array(widths, np.int64)
-
-
-@dataclass
-class Packed:
-    """The rows of an input partition, in the order of their buckets.
-
-    Attributes
-    ----------
-    data : uint8 array
-        The fragment.
-    counts : int64 array (P, 1 + V)
-        For each bucket: rows, and bytes of each variable buffer.
-    widths : int64 array (K,)
-        For each buffer: bytes per row, ``-1 - v`` for variable buffer v, 0 if absent.
-    layout : Layout
-        dtypes.
-    extras : list
-        Categories of each column, or None.
-    """
-
-    data: UInt8
-    counts: Int64
-    widths: Int64
-    layout: Layout
-    extras: list[Any]
 
 
 def to_columns(frame: pd.DataFrame, schema: FrameSchema) -> list[Column]:
@@ -122,8 +94,11 @@ def to_columns(frame: pd.DataFrame, schema: FrameSchema) -> list[Column]:
     return columns
 
 
-def pack(columns: Sequence[Column], ids: UInt32, rows: Int64, allocate: Allocate) -> Packed:
-    """Bring rows into the order of their buckets.
+class Fragment:
+    """The rows of an input partition, cut into buckets.
+
+    What each bucket holds is counted at once; the rows are brought into the order of their buckets
+    when `pack` is called. Until then the fragment is but a view of the partition.
 
     Parameters
     ----------
@@ -131,40 +106,88 @@ def pack(columns: Sequence[Column], ids: UInt32, rows: Int64, allocate: Allocate
         Of n rows.
     ids : uint32 array (n,)
         Bucket of each row.
-    rows : int64 array (P,)
-        Rows of each bucket.
-    allocate : callable(nbytes) -> uint8 array
-        Source of memory for the fragment.
+    parts : int
+        Number of buckets P.
 
-    Returns
-    -------
-    Packed
+    Attributes
+    ----------
+    counts : int64 array (P, 1 + V)
+        For each bucket: rows, and bytes of each variable buffer.
+    widths : int64 array (K,)
+        For each buffer: bytes per row, ``-1 - v`` for variable buffer v, 0 if absent.
+    layout : Layout
+        dtypes.
+    extras : list
+        Categories of each column, or None.
+
+    Raises
+    ------
+    ValueError
+        If a bucket number is not below `parts`, or a value is 4 GiB or longer.
     """
-    layout = Layout.of(columns)
-    widths = layout.widths()
-    buffers: list[tuple[str, Any]] = []
-    counts = [rows]
-    for column in columns:
-        if column.values is not None:
-            buffers.append(("fixed", column.values))
-        if column.offsets is not None:
-            lengths = offsets_to_lengths(column.offsets)
-            counts.append(count_bytes(lengths, ids, len(rows)))
-            buffers += [("fixed", lengths), ("var", (column.offsets, column.data))]
-        if column.form in (MASKED, BYTES):
+
+    def __init__(self, columns: Sequence[Column], ids: UInt32, parts: int) -> None:
+        self._columns = columns
+        self._ids = ids
+        self._data: UInt8 | None = None
+        self.layout = Layout.of(columns)
+        self.extras = [column.categories for column in columns]
+        counts = [count_ids(ids, parts)]
+        for column in columns:
+            if column.offsets is not None:
+                counts.append(count_bytes(offsets_to_lengths(column.offsets), ids, parts))
+        self.counts: Int64 = np.stack(counts, axis=1)
+        self.widths = self.layout.widths()
+        for place, column in self._buffers_of(VALIDITY):
             if column.validity is None:
-                widths[len(buffers)] = 0
-            buffers.append(("fixed", column.validity))
-    table = np.stack(counts, axis=1)
-    sizes = _buffer_bytes(table, widths)
-    starts = np.cumsum(sizes.ravel()).reshape(sizes.shape) - sizes
-    data = allocate(int(sizes.sum()))
-    for k, (kind, content) in enumerate(buffers):
-        if kind == "var":
-            scatter_var(*content, ids, data, np.ascontiguousarray(starts[:, k]))
-        elif content is not None:
-            scatter_fixed(content, ids, data, np.ascontiguousarray(starts[:, k]))
-    return Packed(data, table, widths, layout, [column.categories for column in columns])
+                self.widths[place] = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the packed fragment."""
+        return int(bucket_bytes(self.counts, self.widths).sum())
+
+    def pack(self, allocate: Allocate) -> UInt8:
+        """Bring the rows into the order of their buckets.
+
+        Parameters
+        ----------
+        allocate : callable(nbytes) -> uint8 array
+            Source of memory.
+
+        Returns
+        -------
+        uint8 array
+            Bucket by bucket, in each bucket buffer by buffer, each padded to 8 bytes.
+        """
+        if self._data is None:
+            sizes = _buffer_bytes(self.counts, self.widths)
+            starts = np.cumsum(sizes.ravel()).reshape(sizes.shape) - sizes
+            data = allocate(int(sizes.sum()))
+            for place, kind, column in self._buffers():
+                self._scatter(kind, column, data, np.ascontiguousarray(starts[:, place]))
+            self._data = data
+            self._columns, self._ids = (), np.empty(0, np.uint32)
+        return self._data
+
+    def _scatter(self, kind: str, column: Column, data: UInt8, starts: Int64) -> None:
+        values: Any = column.validity
+        if kind == DATA:
+            scatter_var(column.offsets, column.data, self._ids, data, starts)  # type: ignore[arg-type]
+            return
+        if kind == VALUES:
+            values = column.values
+        elif kind == LENGTHS:
+            values = offsets_to_lengths(column.offsets)  # type: ignore[arg-type]
+        if values is not None:
+            scatter_fixed(values, self._ids, data, starts)
+
+    def _buffers(self) -> list[tuple[int, str, Column]]:
+        kinds = [(kind, column) for column in self._columns for kind in BUFFERS[column.form]]
+        return [(place, kind, column) for place, (kind, column) in enumerate(kinds)]
+
+    def _buffers_of(self, kind: str) -> list[tuple[int, Column]]:
+        return [(place, column) for place, found, column in self._buffers() if found == kind]
 
 
 def _buffer_bytes(counts: Int64, widths: Int64) -> Int64:
@@ -194,7 +217,7 @@ class BucketColumns:
         layout : Layout
             dtypes.
         widths : int64 array (K,)
-            Buffers, as in `Packed`; absent ones are not made.
+            Buffers, as in `Fragment`; absent ones are not made.
         rows : int
             Rows.
         var_bytes : int64 array (V,)
@@ -233,20 +256,12 @@ class BucketColumns:
         arrays = []
         for place, dtype in enumerate(self._layout.dtypes):
             form = form_of(dtype)
-            column = Column(dtype, form)
-            if form in (PLAIN, MASKED):
-                column.values = _typed(next(buffers), value_width(dtype))
-            elif form == CATEGORY:
-                column.values = _typed(next(buffers), 4)
-            elif form == OBJECT:
-                column.values = next(buffers)
-            if form in (BYTES, OBJECT):
-                lengths = next(buffers)
-                assert lengths is not None
-                column.offsets = offsets_of(lengths.view(np.uint32))
-                column.data = next(buffers)
-            if form in (MASKED, BYTES):
-                column.validity = next(buffers)
+            found = {kind: next(buffers) for kind in BUFFERS[form]}
+            column = Column(dtype, form, data=found.get(DATA), validity=found.get(VALIDITY))
+            if VALUES in found:
+                column.values = _typed(found[VALUES], value_width(dtype))
+            if LENGTHS in found:
+                column.offsets = lengths_to_offsets(_typed(found[LENGTHS], 4))
             if form == CATEGORY:
                 arrays.append(_united(column, [extra[place] for extra in extras], rows))
             else:
@@ -293,6 +308,3 @@ def _united(column: Column, categories: list[pd.Index], rows: Sequence[int]) -> 
         # categories, in the order of the input partitions.
         return union_categoricals(parts)
     return pd.concat([pd.Series(part) for part in parts], ignore_index=True).array
-
-
-__all__ = ["BucketColumns", "Layout", "Packed", "bucket_bytes", "pack", "to_columns", "to_frame"]

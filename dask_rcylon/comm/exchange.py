@@ -26,10 +26,13 @@ import numpy.typing as npt
 from dask_rcylon.comm import mpi
 
 Bytes = npt.NDArray[np.uint8]
+Outgoing = tuple[Sequence[int], Iterator[Bytes]]
 Deliver = Callable[[int, int, Bytes], None]
 
 #: Messages in flight per peer and direction: one on the wire, one being packed or unpacked.
 _WINDOW = 2
+#: Parcels below this are packed together; larger ones leave from where they lie.
+_PACK_BYTES = 1 << 22
 _HEADER_TAG = 1
 _DATA_TAG = 2
 
@@ -58,7 +61,7 @@ class Exchange(Protocol):
 
     def parcels(
         self,
-        outgoing: Sequence[Sequence[Bytes]],
+        outgoing: Sequence[Outgoing],
         incoming: Sequence[Sequence[int]],
         deliver: Deliver,
     ) -> None:
@@ -66,8 +69,9 @@ class Exchange(Protocol):
 
         Parameters
         ----------
-        outgoing : sequence (size,) of sequences of uint8 arrays
-            Parcels for each peer. They must not change before the call returns.
+        outgoing : sequence (size,) of (list of int, iterator of uint8 arrays)
+            Sizes of the parcels for each peer, and the parcels. A parcel is asked for when its turn
+            comes and dropped when it has left, so that only a few need exist at a time.
         incoming : sequence (size,) of sequences of int
             Sizes in bytes of the parcels each peer sends here.
         deliver : callable(peer, number, bytes)
@@ -89,12 +93,13 @@ def messages(sizes: Sequence[int], message_bytes: int) -> Iterator[tuple[int, in
     Yields
     ------
     (first, last, nbytes)
-        Parcels ``first .. last-1``, `nbytes` together; more than `message_bytes` only if it is a
-        single parcel. Parcels of no bytes ride along with their neighbours.
+        Parcels ``first .. last-1``, `nbytes` together. Several only if they are small together, so
+        that more than `message_bytes` can only be a single parcel.
     """
+    pack = min(message_bytes, _PACK_BYTES)
     first, total = 0, 0
     for number, size in enumerate(sizes):
-        if number > first and total + size > message_bytes:
+        if number > first and total + size > pack:
             yield first, number, total
             first, total = number, 0
         total += size
@@ -114,12 +119,12 @@ class LocalExchange:
 
     def parcels(
         self,
-        outgoing: Sequence[Sequence[Bytes]],
+        outgoing: Sequence[Outgoing],
         incoming: Sequence[Sequence[int]],
         deliver: Deliver,
     ) -> None:
         """Deliver each parcel as it is."""
-        for number, parcel in enumerate(outgoing[0]):
+        for number, parcel in enumerate(outgoing[0][1]):
             deliver(0, number, parcel)
 
 
@@ -190,7 +195,7 @@ class MPIExchange:
 
     def parcels(
         self,
-        outgoing: Sequence[Sequence[Bytes]],
+        outgoing: Sequence[Outgoing],
         incoming: Sequence[Sequence[int]],
         deliver: Deliver,
     ) -> None:
@@ -203,14 +208,23 @@ class MPIExchange:
         lanes: list[_Sender | _Receiver] = [*receivers, *senders]
         for lane in lanes:
             lane.step()
-        # What stays here is unpacked while the first messages are on the wire.
-        for number, parcel in enumerate(outgoing[self.rank]):
-            deliver(self.rank, number, parcel)
+        stays = len(outgoing[self.rank][0])
+        kept = outgoing[self.rank][1]
+        here = 0
 
         def step() -> bool:
-            return any([lane.step() for lane in lanes if not lane.done])
+            nonlocal here
+            moved = [lane.step() for lane in lanes if not lane.done]
+            # What stays here is unpacked while messages are on the wire, but not so late that
+            # parcels are kept waiting for it.
+            behind = any(here < sender.taken for sender in senders)
+            if here < stays and (behind or not any(moved)):
+                deliver(self.rank, here, next(kept))
+                here += 1
+                return True
+            return any(moved)
 
-        self._poll(step, lambda: all(lane.done for lane in lanes))
+        self._poll(step, lambda: here == stays and all(lane.done for lane in lanes))
 
     def _poll(self, step: Callable[[], bool], done: Callable[[], bool]) -> None:
         """Call `step` until `done`, watching for the cancellation and the deadline."""
@@ -235,22 +249,23 @@ class MPIExchange:
 class _Sender:
     """The messages for one peer."""
 
-    def __init__(self, comm: Any, peer: int, parcels: Sequence[Bytes], limit: int) -> None:
+    def __init__(self, comm: Any, peer: int, outgoing: Outgoing, limit: int) -> None:
         self._comm = comm
         self._peer = peer
-        self._messages = self._cut(parcels, limit)
+        self.taken = 0
+        self._messages = self._cut(*outgoing, limit)
         self._flying: deque[tuple[Any, Bytes]] = deque()
         self._exhausted = False
 
-    @staticmethod
-    def _cut(parcels: Sequence[Bytes], limit: int) -> Iterator[Bytes]:
-        for first, last, nbytes in messages([len(p) for p in parcels], limit):
-            if nbytes == 0:
-                continue
-            # A lone parcel leaves from where it lies; neighbours are packed into one message.
-            unit = parcels[first] if last - first == 1 else np.concatenate(parcels[first:last])
+    def _cut(self, sizes: Sequence[int], parcels: Iterator[Bytes], limit: int) -> Iterator[Bytes]:
+        for first, last, nbytes in messages(sizes, limit):
+            unit = [next(parcels) for _ in range(first, last)]
+            self.taken = last
+            whole = unit[0] if len(unit) == 1 else np.concatenate(unit)
+            del unit
             for low in range(0, nbytes, limit):
-                yield unit[low : low + limit]
+                yield whole[low : low + limit]
+            del whole
 
     @property
     def done(self) -> bool:

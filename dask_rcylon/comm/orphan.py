@@ -1,58 +1,191 @@
-"""Ranks end when the process that they work for is gone.
+"""Nothing of an ``mpiexec`` job outlives its owner, or its own end.
 
-A process that is killed can't tidy up.  Its ranks would notice the lost connection, unless they are
-inside a long computation; so each has a thread that looks for its owner and ends the rank, whatever
-it does, a little after the owner has gone.
+A process that is killed can't tidy up, and a rank can't be relied on to notice: it may hold the
+GIL for minutes, so that no watching thread of it runs.  Nor does a launcher clean up behind every
+end: Hydra puts each rank in a session of its own, Open MPI's ranks outlive a killed ``prterun``, and
+both leave their shared-memory files behind ranks that were killed.
+
+So a job runs under a guard: this file, run as a program of its own that imports next to nothing
+(about 10 MB).  It starts ``mpiexec``, adopts what that leaves behind (as "child subreaper"), and
+ends everything when its owner says so, or closes the pipe, which the kernel does when the owner is
+killed.  There is one way to end a world, whatever the reason; each close exercises it.  If the guard
+itself is killed, the kernel sends ``mpiexec`` a SIGTERM.
+
+    python -P orphan.py OWNER_PID DIRECTORY COMMAND...
+
+It removes DIRECTORY at the end and exits with the command's status, as a shell would put it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
 import shutil
-import threading
+import signal
+import subprocess
+import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 
-import psutil
+#: What the owner writes to the guard's stdin: all ranks have joined; end the job.
+JOINED, END = b"j", b"e"
 
-#: ``"<pid>:<creation time>"`` of the owner, in the environment of a rank.
-OWNER_VARIABLE = "DASK_RCYLON_OWNER"
-#: The owner's folder of temporary files, which nobody else would remove then.
-DIRECTORY_VARIABLE = "DASK_RCYLON_DIRECTORY"
+#: Seconds for ``mpiexec`` to end its ranks and remove its files, before all is killed.
+_PATIENCE = 3.0
+#: Seconds for ranks that ``mpiexec``, having ended itself, has left.
+_PATIENCE_WITH_RANKS = 1.0
+#: Seconds between looks at whether the owner, whose pipe a fork of it may hold, is still there.
+_INTERVAL = 1.0
+#: Files in shared memory which the MPI libraries and the transports under them make.
+_SEGMENTS = ("mpich_shm_", "sm_segment.", "vader_segment.", "osc_sm", "osc_rdma", "ucx_shm")
 
-_INTERVAL = 2.0
-#: Time for a clean end after the lost connection has been noticed.
-_GRACE = 5.0
-
-
-def owner_mark() -> str:
-    """Return the mark by which this process can be recognised as an owner."""
-    return f"{os.getpid()}:{psutil.Process().create_time()}"
-
-
-def watch() -> None:
-    """Start to watch the owner that the environment names, if it names one."""
-    mark = os.environ.get(OWNER_VARIABLE)
-    if mark:
-        threading.Thread(target=_watch, args=(mark,), name="rcylon-owner", daemon=True).start()
+_SUBREAPER, _DEATH_SIGNAL = 36, 1
 
 
-def _watch(mark: str) -> None:
-    pid, created = mark.split(":")
-    while _lives(int(pid), float(created)):
-        time.sleep(_INTERVAL)
-    time.sleep(_GRACE)
-    directory = os.environ.get(DIRECTORY_VARIABLE)
-    if directory:
-        shutil.rmtree(directory, ignore_errors=True)
-    os._exit(1)
+class Guard:
+    """The guard of one job.
+
+    Parameters
+    ----------
+    owner : int
+        Process id of the owner, which is the parent of this process.
+    directory : str
+        To be removed at the end.
+    command : list of str
+        The job.
+    """
+
+    def __init__(self, owner: int, directory: str, command: list[str]) -> None:
+        self._owner = owner
+        self._directory = directory
+        self._command = command
+        self._segments: dict[Path, int] = {}
+        self._status: int | None = None
+        self._pid = 0
+
+    def run(self) -> int:
+        """Run the job to its end and return its exit status."""
+        _control(_SUBREAPER)
+        wake, woken = os.pipe()
+        os.set_blocking(woken, False)
+        signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+        told: list[int] = []
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda number, _: told.append(number))
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        try:
+            self._pid = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                # Safe: this process has one thread, which ends last.
+                preexec_fn=lambda: _control(_DEATH_SIGNAL, signal.SIGTERM),
+            ).pid
+        except OSError as error:
+            print(f"{self._command[0]}: {error}", file=sys.stderr)
+            self._remove()
+            return 127
+        while self._status is None and not told and os.getppid() == self._owner:
+            ready, _, _ = select.select([0, wake], [], [], _INTERVAL)
+            if wake in ready:
+                os.read(wake, 4096)
+            self._reap()
+            if 0 in ready:
+                said = os.read(0, 1)
+                if said != JOINED:
+                    break
+                self._note_segments()
+        self._end()
+        self._remove()
+        return 1 if self._status is None else self._status
+
+    def _end(self) -> None:
+        """End the job and all that it has started."""
+        self._note_segments()
+        patience = _PATIENCE_WITH_RANKS
+        if self._status is None:
+            patience = _PATIENCE
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGTERM)
+        if self._wait(patience):
+            return
+        for _ in range(100):
+            for pid in _descendants():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            if self._wait(0.1):
+                return
+
+    def _wait(self, seconds: float) -> bool:
+        """Wait until no descendant is left; return whether that is so."""
+        deadline = time.monotonic() + seconds
+        while self._reap() and time.monotonic() < deadline:
+            time.sleep(0.005)
+        return not self._reap()
+
+    def _reap(self) -> bool:
+        """Take the exit statuses of children that have ended; return whether others live."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            if pid == self._pid:
+                code = os.waitstatus_to_exitcode(status)
+                self._status = 128 - code if code < 0 else code
+
+    def _note_segments(self) -> None:
+        """Note which files in shared memory the ranks have mapped."""
+        for pid in _descendants():
+            with contextlib.suppress(OSError):
+                for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+                    fields = line.split(None, 5)
+                    if len(fields) < 6 or not fields[5].startswith("/dev/shm/"):
+                        continue
+                    path = Path(fields[5])
+                    if path.name.startswith(_SEGMENTS):
+                        self._segments[path] = int(fields[4])
+
+    def _remove(self) -> None:
+        """Remove the files that the job has left behind."""
+        for path, inode in self._segments.items():
+            with contextlib.suppress(OSError):
+                if path.stat().st_ino == inode:
+                    path.unlink()
+        shutil.rmtree(self._directory, ignore_errors=True)
 
 
-def _lives(pid: int, created: float) -> bool:
-    """Tell whether the owner lives; a pid alone may have been given to another process."""
-    try:
-        process = psutil.Process(pid)
-        return process.create_time() == created and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-    except psutil.Error:
-        return True
+def _descendants() -> list[int]:
+    """Return the ids of all processes below this one."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                # The name, in parentheses, may have spaces; state and parent follow it.
+                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+                children.setdefault(int(parent), []).append(int(entry.name))
+    found: list[int] = []
+    rest = [os.getpid()]
+    while rest:
+        below = children.get(rest.pop(), [])
+        found += below
+        rest += below
+    return found
+
+
+def _control(option: int, value: int = 1) -> None:
+    """Call Linux's ``prctl``."""
+    prctl: Callable[..., int] | None = None
+    with contextlib.suppress(ImportError, OSError, AttributeError):
+        import ctypes
+
+        prctl = ctypes.CDLL(None).prctl
+    if prctl is not None:
+        prctl(option, value, 0, 0, 0)
+
+
+if __name__ == "__main__":
+    sys.exit(Guard(int(sys.argv[1]), sys.argv[2], sys.argv[3:]).run())

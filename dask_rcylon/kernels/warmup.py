@@ -58,7 +58,7 @@ def _run_all() -> None:
     cpu.hash_ticks(integers, 1, None, out)
     cpu.hash_bytes(offsets, text, None, out)
     cpu.hash_codes(integers, out.copy(), out)
-    ids, _ = cpu.partition_ids(out, parts)
+    ids = cpu.partition_ids(out, parts)
     cpu.count_ids(ids, parts)
     cpu.count_bytes(lengths, ids, parts)
     fragment = np.zeros(parts * 8 * (rows + 1) * 2, np.uint8)

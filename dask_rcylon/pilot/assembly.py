@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dask_rcylon.columns.frame import BucketColumns, Layout, Packed
+from dask_rcylon.columns.frame import BucketColumns, Fragment, Layout
 from dask_rcylon.kernels.cpu import bucket_bytes, unpack
 from dask_rcylon.pilot.spec import Allocate, Piece
 
@@ -51,9 +51,10 @@ class Header:
     counts: Int64
 
     @classmethod
-    def of(cls, partition: int, packed: Packed, low: int, high: int) -> Header:
+    def of(cls, partition: int, fragment: Fragment, low: int, high: int) -> Header:
         """Describe the share ``low .. high-1`` of the buckets of a fragment."""
-        return cls(partition, packed.layout, packed.widths, packed.extras, packed.counts[low:high])
+        counts = fragment.counts[low:high]
+        return cls(partition, fragment.layout, fragment.widths, fragment.extras, counts)
 
     @property
     def nbytes(self) -> int:

@@ -6,21 +6,21 @@ higher id.  What belongs to an older run is dropped, and what arrives for it is 
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from dask_rcylon.columns.frame import Packed
+from dask_rcylon.columns.frame import Fragment
 from dask_rcylon.comm.exchange import Exchange
-from dask_rcylon.kernels.cpu import bucket_bytes
 from dask_rcylon.pilot.assembly import Assembly, Header
-from dask_rcylon.pilot.spec import Cut, StageSpec
+from dask_rcylon.pilot.shares import Shares
+from dask_rcylon.pilot.spec import StageSpec
 from dask_rcylon.pilot.store import Store
 
 
@@ -81,23 +81,34 @@ class StageRun:
         self.cancelled = threading.Event()
         self._store = store
         self._lock = threading.Lock()
-        self._cuts: list[dict[int, Cut]] = [{} for _ in spec.inputs]
-        self._fragments: list[dict[int, Packed]] = [{} for _ in spec.inputs]
+        self._unsettled: list[dict[int, Any]] = [{} for _ in spec.inputs]
+        self._fragments: list[dict[int, Fragment]] = [{} for _ in spec.inputs]
+        self._held = 0
         self._assemblies: list[Assembly] | None = None
         self._owned = range(0)
 
     def put(self, side: int, partition: int, frame: pd.DataFrame) -> PutReport:
-        """Take an input partition in."""
-        cut = self.spec.cut(side, partition, frame)
+        """Take an input partition in.
+
+        The fragment stays a view of the partition until the exchange packs it, if memory allows:
+        the copy is then made, sent and dropped one partition at a time.
+        """
+        columns = self.spec.columns(side, partition, frame)
         if self.spec.settles:
-            kept: tuple[list[dict[int, Any]], Any] = (self._cuts, cut)
+            kept: tuple[list[dict[int, Any]], Any] = (self._unsettled, (frame, columns))
         else:
-            kept = (self._fragments, cut.pack(None, self._store.allocate))
+            ids = self.spec.ids(side, partition, frame, None)
+            fragment = Fragment(columns, ids, self.spec.npartitions)
+            kept = (self._fragments, fragment)
+            if not self._store.has_room(self._held + fragment.nbytes):
+                fragment.pack(self._store.allocate)
+            else:
+                self._held += fragment.nbytes
         with self._lock:
             if self.cancelled.is_set():
                 raise RunClosed(f"run {self.number} of stage {self.spec.id} is over")
             kept[0][side][partition] = kept[1]
-        return PutReport(self.number, self.rank, cut.rows, cut.sample)
+        return PutReport(self.number, self.rank, len(frame), self.spec.sample(partition, frame))
 
     def exchange(self, exchange: Exchange, bounds: Sequence[int], settled: Any) -> None:
         """Bring every bucket to its owner.
@@ -111,58 +122,17 @@ class StageRun:
         settled : Any
             What `StageSpec.settle` decided.
         """
-        self._pack(settled)
-        mine = exchange.rank
-        low, high = bounds[mine], bounds[mine + 1]
-        order = [
-            (side, partition)
-            for side, fragments in enumerate(self._fragments)
-            for partition in sorted(fragments)
-        ]
-        sizes = {
-            key: np.concatenate(
-                [[0], np.cumsum(bucket_bytes(packed.counts, packed.widths))]
-            ).astype(np.int64)
-            for key in order
-            for packed in [self._fragments[key[0]][key[1]]]
-        }
-        incoming = self._announce(exchange, order, bounds)
+        self._cut(settled)
+        # One side after the other: the fragments of the first are gone when the buckets of the
+        # second are made, and their memory serves again.
         assemblies = [
-            Assembly(
-                sorted(
-                    (header for peer in incoming for s, header in peer if s == side),
-                    key=lambda header: header.partition,
-                ),
-                low,
-                high,
-                self._store.allocate,
-            )
-            for side in range(len(self.spec.inputs))
+            self._exchange_side(side, exchange, bounds) for side in range(len(self.spec.inputs))
         ]
-
-        def outgoing(peer: int) -> list[npt.NDArray[np.uint8]]:
-            first, last = bounds[peer], bounds[peer + 1]
-            return [
-                self._fragments[side][partition].data[
-                    sizes[side, partition][first] : sizes[side, partition][last]
-                ]
-                for side, partition in order
-            ]
-
-        def deliver(peer: int, number: int, data: npt.NDArray[np.uint8]) -> None:
-            side, header = incoming[peer][number]
-            assemblies[side].receive(header.partition, data)
-
-        exchange.parcels(
-            [outgoing(peer) for peer in range(exchange.size)],
-            [[header.nbytes for _, header in peer] for peer in incoming],
-            deliver,
-        )
         with self._lock:
-            self._fragments = [{} for _ in self.spec.inputs]
             if self.cancelled.is_set():
                 raise RunClosed(f"run {self.number} of stage {self.spec.id} is over")
-            self._assemblies, self._owned = assemblies, range(low, high)
+            self._assemblies = assemblies
+            self._owned = range(bounds[exchange.rank], bounds[exchange.rank + 1])
 
     def get(self, partition: int) -> pd.DataFrame:
         """Make an output partition of its bucket, and free the bucket.
@@ -191,36 +161,42 @@ class StageRun:
         """Drop everything; whoever still works for the run finds it over."""
         with self._lock:
             self.cancelled.set()
-            self._cuts = [{} for _ in self.spec.inputs]
+            self._unsettled = [{} for _ in self.spec.inputs]
             self._fragments = [{} for _ in self.spec.inputs]
             self._assemblies = None
 
-    def _pack(self, settled: Any) -> None:
-        for side, cuts in enumerate(self._cuts):
-            while cuts:
-                partition, cut = cuts.popitem()
-                self._fragments[side][partition] = cut.pack(settled, self._store.allocate)
+    def _cut(self, settled: Any) -> None:
+        """Cut the partitions that had to wait for what the spec settled."""
+        for side, waiting in enumerate(self._unsettled):
+            while waiting:
+                partition, (frame, columns) = waiting.popitem()
+                ids = self.spec.ids(side, partition, frame, settled)
+                self._fragments[side][partition] = Fragment(columns, ids, self.spec.npartitions)
 
-    def _announce(
-        self, exchange: Exchange, order: list[tuple[int, int]], bounds: Sequence[int]
-    ) -> list[list[tuple[int, Header]]]:
-        """Tell every peer what it will get; return what this rank will get from each."""
-        outgoing = [
-            pickle.dumps(
+    def _exchange_side(self, side: int, exchange: Exchange, bounds: Sequence[int]) -> Assembly:
+        """Exchange the fragments of one side; return the buckets of this rank."""
+        fragments = dict(sorted(self._fragments[side].items()))
+        self._fragments[side] = {}
+        incoming = [
+            pickle.loads(header)
+            for header in exchange.headers(
                 [
-                    (
-                        side,
-                        Header.of(
-                            partition,
-                            self._fragments[side][partition],
-                            bounds[peer],
-                            bounds[peer + 1],
-                        ),
+                    pickle.dumps(
+                        [Header.of(*item, low, high) for item in fragments.items()],
+                        protocol=pickle.HIGHEST_PROTOCOL,
                     )
-                    for side, partition in order
-                ],
-                protocol=pickle.HIGHEST_PROTOCOL,
+                    for low, high in pairwise(bounds)
+                ]
             )
-            for peer in range(exchange.size)
         ]
-        return [pickle.loads(header) for header in exchange.headers(outgoing)]
+        headers = sorted(itertools.chain(*incoming), key=lambda header: header.partition)
+        low, high = bounds[exchange.rank], bounds[exchange.rank + 1]
+        assembly = Assembly(headers, low, high, self._store.allocate)
+        shares = Shares(list(fragments.values()), bounds, self._store.allocate)
+        del fragments
+        exchange.parcels(
+            [(shares.sizes(peer), shares.parcels(peer)) for peer in range(exchange.size)],
+            [[header.nbytes for header in peer] for peer in incoming],
+            lambda peer, number, data: assembly.receive(incoming[peer][number].partition, data),
+        )
+        return assembly

@@ -1,8 +1,7 @@
 """What a stage tells the pilot about itself.
 
 The pilot moves rows; it does not know what a join or a sort is.  A stage hands it a spec: frozen,
-picklable, and sent once to each rank.  Its four methods are the four moments of a stage's life that
-touch data.
+picklable, and sent once to each rank.  Its methods are the moments of a stage's life that touch data.
 """
 
 from __future__ import annotations
@@ -16,29 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from dask_rcylon.columns.frame import BucketColumns, Packed
+from dask_rcylon.columns.column import Column
+from dask_rcylon.columns.frame import BucketColumns
 
 Allocate = Callable[[int], npt.NDArray[np.uint8]]
-
-
-@dataclass
-class Cut:
-    """One input partition on its way into buckets.
-
-    Attributes
-    ----------
-    rows : int
-        Rows of the partition.
-    sample : Any
-        What the stage needs to know of this partition before any can be packed (a sort's key
-        sample), or None.
-    pack : callable(settled, allocate) -> Packed
-        Brings the rows into bucket order.
-    """
-
-    rows: int
-    pack: Callable[[Any, Allocate], Packed]
-    sample: Any = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +58,7 @@ class StageSpec(ABC):
 
     #: ``"join"``, ``"sort"``, ``"set_index"`` or ``"shuffle"``.
     kind: ClassVar[str]
-    #: Whether `settle` must see every partition's sample before the first can be packed.
+    #: Whether `settle` must see every partition's sample before the rows of any have a bucket.
     settles: ClassVar[bool] = False
 
     id: str
@@ -87,11 +67,21 @@ class StageSpec(ABC):
     parts_out: tuple[int, ...] | None
 
     @abstractmethod
-    def cut(self, side: int, partition: int, frame: pd.DataFrame) -> Cut:
-        """Prepare an input partition."""
+    def columns(self, side: int, partition: int, frame: pd.DataFrame) -> list[Column]:
+        """Take an input partition apart: the columns that must travel."""
+
+    @abstractmethod
+    def ids(
+        self, side: int, partition: int, frame: pd.DataFrame, settled: Any
+    ) -> npt.NDArray[np.uint32]:
+        """Tell the bucket of each row of an input partition."""
+
+    def sample(self, partition: int, frame: pd.DataFrame) -> Any:
+        """Return what `settle` must know of an input partition."""
+        return None
 
     def settle(self, samples: Sequence[Any]) -> Any:
-        """Decide from all samples what packing needs, e.g. a sort's splitters."""
+        """Decide from all samples what `ids` needs, e.g. a sort's splitters."""
         return None
 
     @abstractmethod

@@ -8,16 +8,19 @@ later.  The operating system writes the pages out when it needs the memory.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import mmap
 import os
 import tempfile
 import threading
 import weakref
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-#: Below this, a file costs more than it saves.
+#: Arrays below this stay in memory and count for nothing.
 _SMALLEST_FILE = 1 << 20
 
 
@@ -55,25 +58,25 @@ class Store:
         OSError
             If it has to go to disk and the disk is full or the directory not writable.
         """
+        if nbytes < _SMALLEST_FILE:
+            return np.empty(nbytes, np.uint8)
         with self._lock:
-            spill = (
-                self.limit is not None
-                and nbytes >= _SMALLEST_FILE
-                and self.in_memory + nbytes > self.limit
-            )
-            if not spill:
-                self.in_memory += nbytes
-        if not spill:
-            array = np.empty(nbytes, np.uint8)
-            weakref.finalize(array, self._release, "in_memory", nbytes).atexit = False
-            return array
-        mapping = self._map_file(nbytes)
-        with self._lock:
-            self.on_disk += nbytes
-            self.spilled += nbytes
-        # NumPy's views refer to the mapping, not to the first array over it.
-        weakref.finalize(mapping, self._release, "on_disk", nbytes).atexit = False
-        return np.frombuffer(mapping, np.uint8)
+            spill = not self.has_room(nbytes)
+            where = "on_disk" if spill else "in_memory"
+            self._count(where, nbytes)
+            self.spilled += nbytes if spill else 0
+        try:
+            # What NumPy's views keep alive is the array, or the mapping that it lies in.
+            owner: Any = self._map_file(nbytes) if spill else np.empty(nbytes, np.uint8)
+        except BaseException:
+            self._release(where, nbytes)
+            raise
+        weakref.finalize(owner, self._release, where, nbytes).atexit = False
+        return np.frombuffer(owner, np.uint8) if spill else owner
+
+    def has_room(self, nbytes: int) -> bool:
+        """Tell whether `nbytes` more would still be within the budget."""
+        return self.limit is None or self.in_memory + nbytes <= self.limit
 
     def _map_file(self, nbytes: int) -> mmap.mmap:
         try:
@@ -90,4 +93,17 @@ class Store:
 
     def _release(self, where: str, nbytes: int) -> None:
         with self._lock:
-            setattr(self, where, getattr(self, where) - nbytes)
+            self._count(where, -nbytes)
+
+    def _count(self, where: str, nbytes: int) -> None:
+        setattr(self, where, getattr(self, where) + nbytes)
+
+
+def give_back() -> None:
+    """Give memory that has been freed back to the system.
+
+    A rank keeps freed memory for the next stage, which is far cheaper than fresh pages; when no
+    stage is running, others may have it. Only glibc keeps memory in this way.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL("libc.so.6").malloc_trim(0)

@@ -28,9 +28,12 @@ from dask_rcylon.pilot import orders
 from dask_rcylon.pilot.orders import ExchangeOrder
 from dask_rcylon.pilot.run import RunClosed, StageRun
 from dask_rcylon.pilot.spec import StageSpec
-from dask_rcylon.pilot.store import Store
+from dask_rcylon.pilot.store import Store, give_back
 
 logger = logging.getLogger("dask_rcylon")
+
+#: A rank without a stage for this long gives the memory back that it keeps for the next.
+_IDLE_SECONDS = 30.0
 
 
 class PilotWorkerPlugin(WorkerPlugin):
@@ -203,6 +206,12 @@ class PilotWorkerPlugin(WorkerPlugin):
         if held is not None and held.number <= run:
             held.close()
             del self._runs[stage]
+        if not self._runs:
+            self._worker.loop.call_later(_IDLE_SECONDS, self._give_back)
+
+    def _give_back(self) -> None:
+        if not self._runs:
+            give_back()
 
     def _on_free(self, communicator: int) -> None:
         self._mpi.submit(lambda: self._communicators.free(communicator))

@@ -96,7 +96,8 @@ def pilot_behind(scheduler: Any) -> PilotInfo | None:
 def default_pilot() -> PilotInfo | None:
     """Return the pilot that ``compute()`` without arguments would use."""
     configured = dask.config.get("scheduler", None)
-    if configured is not None:
+    # A default client puts its own name there.
+    if configured not in (None, "dask.distributed", "distributed"):
         if isinstance(configured, str):
             configured = dask.base.named_schedulers.get(configured.lower())
         return pilot_behind(configured)

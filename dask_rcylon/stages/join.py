@@ -7,16 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from dask.dataframe.dask_expr._merge import Merge
 
+from dask_rcylon.columns.column import Column
+from dask_rcylon.columns.frame import to_columns
 from dask_rcylon.columns.hashing import hash_keys
 from dask_rcylon.columns.mergeframes import merge_frames
 from dask_rcylon.columns.schema import FrameSchema
 from dask_rcylon.kernels.cpu import partition_ids
-from dask_rcylon.pilot.spec import Cut, Piece, StageSpec
+from dask_rcylon.pilot.spec import Piece, StageSpec
 from dask_rcylon.stages.keys import key_arrays, uses_index
-from dask_rcylon.stages.shuffle import assemble, pack_rows
+from dask_rcylon.stages.shuffle import assemble
 from dask_rcylon.stages.stage import Stage
 
 
@@ -47,12 +51,17 @@ class JoinSpec(StageSpec):
     indicator: bool | str
     meta: pd.DataFrame
 
-    def cut(self, side: int, partition: int, frame: pd.DataFrame) -> Cut:
-        """Hash the keys."""
+    def columns(self, side: int, partition: int, frame: pd.DataFrame) -> list[Column]:
+        """Take an input partition apart."""
         self.schemas[side].check(frame, partition)
+        return to_columns(frame, self.schemas[side])
+
+    def ids(
+        self, side: int, partition: int, frame: pd.DataFrame, settled: Any
+    ) -> npt.NDArray[np.uint32]:
+        """Hash the keys."""
         keys = key_arrays(frame, labels(self.on[side]))
-        ids, rows = partition_ids(hash_keys(keys), self.npartitions)
-        return Cut(len(frame), functools.partial(pack_rows, frame, self.schemas[side], ids, rows))
+        return partition_ids(hash_keys(keys), self.npartitions)
 
     def finish(self, partition: int, sides: Sequence[Sequence[Piece]]) -> pd.DataFrame:
         """Join the two sides of a bucket."""

@@ -16,11 +16,13 @@ import numpy.typing as npt
 import pandas as pd
 from dask.dataframe.shuffle import set_partitions_pre
 
+from dask_rcylon.columns.column import Column
+from dask_rcylon.columns.frame import to_columns
 from dask_rcylon.columns.schema import FrameSchema
 from dask_rcylon.columns.sortkeys import sortable
-from dask_rcylon.kernels.cpu import count_ids, searchsorted_numbers
-from dask_rcylon.pilot.spec import Cut, Piece, StageSpec
-from dask_rcylon.stages.shuffle import assemble, pack_rows
+from dask_rcylon.kernels.cpu import searchsorted_numbers
+from dask_rcylon.pilot.spec import Piece, StageSpec
+from dask_rcylon.stages.shuffle import assemble
 from dask_rcylon.stages.sort import sort_frame
 from dask_rcylon.stages.stage import Stage
 
@@ -51,12 +53,16 @@ class SetIndexSpec(StageSpec):
     index_name: Any
     divisions: tuple[Any, ...]
 
-    def cut(self, side: int, partition: int, frame: pd.DataFrame) -> Cut:
-        """Find each row's partition among the divisions."""
+    def columns(self, side: int, partition: int, frame: pd.DataFrame) -> list[Column]:
+        """Take an input partition apart."""
         self.schema.check(frame, partition)
-        ids = partition_of(frame[self.other], self.divisions)
-        rows = count_ids(ids, self.npartitions)
-        return Cut(len(frame), functools.partial(pack_rows, frame, self.schema, ids, rows))
+        return to_columns(frame, self.schema)
+
+    def ids(
+        self, side: int, partition: int, frame: pd.DataFrame, settled: Any
+    ) -> npt.NDArray[np.uint32]:
+        """Find each row's partition among the divisions."""
+        return partition_of(frame[self.other], self.divisions)
 
     def finish(self, partition: int, sides: Sequence[Sequence[Piece]]) -> pd.DataFrame:
         """Sort the bucket by its index."""

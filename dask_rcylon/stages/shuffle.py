@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from dask_rcylon.columns.frame import Packed, pack, to_columns, to_frame
+from dask_rcylon.columns.column import Column
+from dask_rcylon.columns.frame import to_columns, to_frame
 from dask_rcylon.columns.hashing import hash_keys
 from dask_rcylon.columns.schema import FrameSchema, drop_labels
 from dask_rcylon.kernels.cpu import partition_ids
-from dask_rcylon.pilot.spec import Allocate, Cut, Piece, StageSpec
+from dask_rcylon.pilot.spec import Piece, StageSpec
 from dask_rcylon.stages.keys import key_arrays
 from dask_rcylon.stages.stage import Stage
 
@@ -40,14 +41,16 @@ class ShuffleSpec(StageSpec):
     keys: tuple[Any, ...] | None
     drop: tuple[Any, ...]
 
-    def cut(self, side: int, partition: int, frame: pd.DataFrame) -> Cut:
-        """Hash the keys."""
+    def columns(self, side: int, partition: int, frame: pd.DataFrame) -> list[Column]:
+        """Take an input partition apart, without the columns that only serve to partition."""
         self.schema.check(frame, partition)
-        keys = key_arrays(frame, self.keys)
-        ids, rows = partition_ids(hash_keys(keys), self.npartitions)
-        if self.drop:
-            frame = frame.drop(columns=list(self.drop))
-        return Cut(len(frame), functools.partial(pack_rows, frame, self.kept, ids, rows))
+        return to_columns(frame, self.kept)
+
+    def ids(
+        self, side: int, partition: int, frame: pd.DataFrame, settled: Any
+    ) -> npt.NDArray[np.uint32]:
+        """Hash the keys."""
+        return partition_ids(hash_keys(key_arrays(frame, self.keys)), self.npartitions)
 
     @functools.cached_property
     def kept(self) -> FrameSchema:
@@ -57,18 +60,6 @@ class ShuffleSpec(StageSpec):
     def finish(self, partition: int, sides: Sequence[Sequence[Piece]]) -> pd.DataFrame:
         """Return the bucket as it is."""
         return assemble(sides[0], self.kept)
-
-
-def pack_rows(
-    frame: pd.DataFrame,
-    schema: FrameSchema,
-    ids: npt.NDArray[np.uint32],
-    rows: npt.NDArray[np.int64],
-    settled: Any,
-    allocate: Allocate,
-) -> Packed:
-    """Bring the rows of a frame into the order of their buckets."""
-    return pack(to_columns(frame, schema), ids, rows, allocate)
 
 
 def assemble(pieces: Sequence[Piece], schema: FrameSchema) -> pd.DataFrame:

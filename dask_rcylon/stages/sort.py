@@ -7,15 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from dask_rcylon.columns.frame import Packed
+from dask_rcylon.columns.column import Column
+from dask_rcylon.columns.frame import to_columns
 from dask_rcylon.columns.schema import FrameSchema
 from dask_rcylon.columns.sortkeys import sort_words, string_chunks
-from dask_rcylon.kernels.cpu import argsort, count_ids, split_ids
-from dask_rcylon.pilot.spec import Allocate, Cut, Piece, StageSpec
+from dask_rcylon.kernels.cpu import argsort, split_ids
+from dask_rcylon.pilot.spec import Piece, StageSpec
 from dask_rcylon.stages.keys import key_arrays
-from dask_rcylon.stages.shuffle import assemble, pack_rows
+from dask_rcylon.stages.shuffle import assemble
 from dask_rcylon.stages.splitters import MAX_CHUNKS, Sample, Splitters, choose, draw
 from dask_rcylon.stages.stage import Stage
 
@@ -47,28 +50,29 @@ class SortSpec(StageSpec):
     na_position: str
     colocate: bool
 
-    def cut(self, side: int, partition: int, frame: pd.DataFrame) -> Cut:
-        """Draw a sample; the rows wait for the splitters."""
+    def columns(self, side: int, partition: int, frame: pd.DataFrame) -> list[Column]:
+        """Take an input partition apart."""
         self.schema.check(frame, partition)
+        return to_columns(frame, self.schema)
+
+    def sample(self, partition: int, frame: pd.DataFrame) -> Sample:
+        """Draw a sample of the keys."""
         keys = key_arrays(frame, self.by)
         rows = draw(partition, len(frame), self.inputs[0], self.npartitions)
-        sample = Sample(
-            partition, len(frame), rows, [key.take(rows) for key in keys], string_chunks(keys)
-        )
-        return Cut(len(frame), functools.partial(self._pack, partition, frame), sample)
+        chosen = [key.take(rows) for key in keys]
+        return Sample(partition, len(frame), rows, chosen, string_chunks(keys))
 
     def settle(self, samples: Sequence[Sample]) -> Splitters:
         """Choose the splitters."""
         return choose(samples, self.npartitions, self.ascending, self.na_position, self.colocate)
 
-    def _pack(
-        self, partition: int, frame: pd.DataFrame, splitters: Splitters, allocate: Allocate
-    ) -> Packed:
-        words = sort_words(
-            key_arrays(frame, self.by), self.ascending, self.na_position, splitters.chunks
-        )
-        ids = split_ids(words, partition, splitters.words, splitters.parts, splitters.rows)
-        return pack_rows(frame, self.schema, ids, count_ids(ids, self.npartitions), None, allocate)
+    def ids(
+        self, side: int, partition: int, frame: pd.DataFrame, settled: Splitters
+    ) -> npt.NDArray[np.uint32]:
+        """Count the splitters that each row has reached."""
+        keys = key_arrays(frame, self.by)
+        words = sort_words(keys, self.ascending, self.na_position, settled.chunks)
+        return split_ids(words, partition, settled.words, settled.parts, settled.rows)
 
     def finish(self, partition: int, sides: Sequence[Sequence[Piece]]) -> pd.DataFrame:
         """Sort the bucket; equal rows are in the order of the input already."""

@@ -23,11 +23,9 @@ _S32 = np.uint64(32)
 
 
 @nb.njit(nogil=True, cache=True)
-def _partition_ids(hashes: Any, parts: Any, ids: Any, rows: Any) -> None:
+def _partition_ids(hashes: Any, parts: Any, ids: Any) -> None:
     for i in range(len(hashes)):
-        p = ((hashes[i] >> _S32) * parts) >> _S32
-        ids[i] = p
-        rows[p] += 1
+        ids[i] = ((hashes[i] >> _S32) * parts) >> _S32
 
 
 @nb.njit(nogil=True, cache=True)
@@ -73,7 +71,7 @@ def _scatter_var(offsets: Any, data: Any, ids: Any, dest: Any, next_: Any) -> No
         next_[p] = to
 
 
-def partition_ids(hashes: UInt64, parts: int) -> tuple[UInt32, Int64]:
+def partition_ids(hashes: UInt64, parts: int) -> UInt32:
     """Turn hashes into partition numbers.
 
     Parameters
@@ -85,15 +83,12 @@ def partition_ids(hashes: UInt64, parts: int) -> tuple[UInt32, Int64]:
 
     Returns
     -------
-    ids : uint32 array (n,)
+    uint32 array (n,)
         Partition of each row.
-    rows : int64 array (P,)
-        Rows of each partition.
     """
     ids = np.empty(len(hashes), np.uint32)
-    rows = np.zeros(parts, np.int64)
-    _partition_ids(hashes, np.uint64(parts), ids, rows)
-    return ids, rows
+    _partition_ids(hashes, np.uint64(parts), ids)
+    return ids
 
 
 def count_ids(ids: UInt32, parts: int) -> Int64:

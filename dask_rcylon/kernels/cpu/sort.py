@@ -21,6 +21,8 @@ Int64 = npt.NDArray[np.int64]
 
 _DIGIT = 11
 _RADIX = 1 << _DIGIT
+#: Up to this many bounds it is faster to compare with all, several at once, than to search.
+_FEW = 24
 
 
 @nb.njit(nogil=True, cache=True)
@@ -101,10 +103,35 @@ def argsort(words: UInt64) -> Int64:
     return sorted_.astype(np.int64, copy=False)  # type: ignore[no-any-return]
 
 
+@nb.njit(nogil=True, inline="always")
+def _count_below(bounds: Any, value: Any) -> Any:
+    """Count the bounds below a value, without a branch that depends on the value.
+
+    A mispredicted branch per step would cost more than the whole search (Khuong and Morin 2017,
+    "Array layouts for comparison-based searching").
+    """
+    low = 0
+    length = len(bounds)
+    if length <= _FEW:
+        for bound in bounds:
+            low += np.int64(bound < value)
+        return low
+    while length > 0:
+        half = (length + 1) // 2
+        low += half * (bounds[low + half - 1] < value)
+        length -= half
+    return low
+
+
 @nb.njit(nogil=True, cache=True)
-def _split_ids(words: Any, first: Any, splitters: Any, parts: Any, rows: Any, out: Any) -> None:
+def _split_ids(
+    words: Any, first: Any, leading: Any, splitters: Any, parts: Any, rows: Any, out: Any
+) -> None:
+    count = len(leading)
     for i in range(words.shape[1]):
-        low, high = 0, splitters.shape[0]
+        low = _count_below(leading, words[0, i])
+        # Where leading words are equal, further words and the place in the input decide.
+        high = count if low < count and leading[low] == words[0, i] else low
         while low < high:
             middle = (low + high) // 2
             # Is the splitter not after the row?
@@ -144,7 +171,8 @@ def split_ids(
     """
     out = np.zeros(words.shape[1], np.uint32)
     if len(splitters):
-        _split_ids(words, first, splitters, splitter_part, splitter_row, out)
+        leading = np.ascontiguousarray(splitters[:, 0])
+        _split_ids(words, first, leading, splitters, splitter_part, splitter_row, out)
     return out
 
 
@@ -187,20 +215,15 @@ def string_words(offsets: Int64, data: UInt8, chunks: int, descending: bool) -> 
 
 @nb.njit(nogil=True, cache=True)
 def _searchsorted(values: Any, bounds: Any, out: Any) -> None:
-    last = len(bounds) - 2
+    # Partition p holds what has reached bound p but not bound p + 1; the ends take the rest.
+    inner = bounds[1:-1]
+    last = len(inner)
     for i in range(len(values)):
         value = values[i]
-        if value != value:
-            out[i] = last
-            continue
-        low, high = 0, len(bounds)
-        while low < high:
-            middle = (low + high) // 2
-            if bounds[middle] <= value:
-                low = middle + 1
-            else:
-                high = middle
-        out[i] = min(max(low - 1, 0), last)
+        p = _count_below(inner, value)
+        while p < last and inner[p] == value:
+            p += 1
+        out[i] = last if value != value else p
 
 
 def searchsorted_numbers(values: npt.NDArray[Any], bounds: npt.NDArray[Any]) -> UInt32:

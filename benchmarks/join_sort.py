@@ -1,0 +1,242 @@
+"""Join, sort and set_index: dask-rcylon against Dask's own shuffles.
+
+Both methods get a cluster of the same size on this machine, both up at once, and take turns, so
+that a machine that slows down slows both.  Inputs are persisted beforehand; a run is the time until
+the result is persisted too.  Medians and ratios are printed; peak memory is the sum over the workers
+of what each held at most while it ran.
+
+    python benchmarks/join_sort.py --rows 10_000_000 --partitions 16 --ranks 2
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import platform
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import psutil
+from distributed import Client, LocalCluster, wait
+
+from dask_rcylon import LocalMPICluster
+
+WORKLOADS = ("join-int", "join-string", "sort", "set_index", "join-small")
+METHODS = ("p2p", "tasks", "rcylon")
+SMALL_ROWS = 1_000
+
+
+def make_partition(number: int, rows: int, parts: int, value: str, strings: bool) -> pd.DataFrame:
+    """Make one partition of a table of `rows` rows: a key, a float and an integer."""
+    rng = np.random.default_rng([number, parts])
+    count = rows * (number % parts + 1) // parts - rows * (number % parts) // parts
+    key: Any = rng.integers(0, rows, count)
+    if strings:
+        key = pd.array([f"user-{k:09d}" for k in key], dtype="string[pyarrow]")
+    return pd.DataFrame(
+        {"key": key, f"{value}0": rng.random(count), f"{value}1": rng.integers(0, 1000, count)}
+    )
+
+
+def make_table(rows: int, parts: int, value: str, strings: bool, seed: int) -> dd.DataFrame:
+    """Make a table whose partitions differ from those of other seeds."""
+    meta = make_partition(0, 1, 1, value, strings).iloc[:0]
+    return dd.from_map(
+        make_partition,
+        range(seed * parts, (seed + 1) * parts),
+        rows=rows,
+        parts=parts,
+        value=value,
+        strings=strings,
+        meta=meta,
+    )
+
+
+class PeakMemory:
+    """The most memory that each of some processes holds while this is open.
+
+    Parameters
+    ----------
+    pids : list of int
+        The processes.
+    """
+
+    def __init__(self, pids: list[int]) -> None:
+        self._processes = [psutil.Process(pid) for pid in pids]
+        self._peaks = dict.fromkeys(pids, 0)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+
+    def __enter__(self) -> PeakMemory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _sample(self) -> None:
+        while True:
+            for process in self._processes:
+                rss = process.memory_info().rss
+                self._peaks[process.pid] = max(self._peaks[process.pid], rss)
+            if self._stop.wait(0.02):
+                return
+
+    @property
+    def nbytes(self) -> int:
+        """The sum of the peaks."""
+        return sum(self._peaks.values())
+
+
+class Bench:
+    """One method on its own cluster."""
+
+    def __init__(self, method: str, ranks: int) -> None:
+        self.method = method
+        self.cluster = (LocalMPICluster if method == "rcylon" else LocalCluster)(
+            n_workers=ranks, threads_per_worker=1, dashboard_address=None
+        )
+        self.client = Client(self.cluster, set_as_default=False)
+
+    def pids(self) -> list[int]:
+        """Return the workers' process ids."""
+        return list(self.client.run(lambda: __import__("os").getpid()).values())
+
+    def inputs(self, workload: str, rows: int, parts: int) -> list[dd.DataFrame]:
+        """Make and persist the tables of a workload."""
+        strings = workload == "join-string"
+        names = "ab" if workload.startswith("join") else "a"
+        tables = [make_table(rows, parts, n, strings, seed) for seed, n in enumerate(names)]
+        with self.client.as_current():
+            tables = self.client.persist(tables)
+            wait(tables)
+        return tables
+
+    def run(self, workload: str, tables: list[dd.DataFrame]) -> float:
+        """Run a workload once; return seconds until its result is persisted."""
+        with self.client.as_current(), dask.config.set({"dataframe.shuffle.method": self.method}):
+            start = time.perf_counter()
+            result = self.client.persist(OPERATIONS[workload](*tables))
+            wait(result)
+            seconds = time.perf_counter() - start
+            self.rows = int(self.client.compute(result.map_partitions(len).sum()).result())
+        return seconds
+
+    def close(self) -> None:
+        """End the cluster."""
+        self.client.close()
+        self.cluster.close()
+
+
+def _merge(left: dd.DataFrame, right: dd.DataFrame) -> dd.DataFrame:
+    return left.merge(right, on="key", broadcast=False)
+
+
+OPERATIONS: dict[str, Callable[..., dd.DataFrame]] = {
+    "join-int": _merge,
+    "join-string": _merge,
+    "join-small": _merge,
+    "sort": lambda table: table.sort_values("key"),
+    "set_index": lambda table: table.set_index("key"),
+}
+
+
+def measure(
+    workload: str, benches: list[Bench], rows: int, parts: int, repeats: int
+) -> dict[str, dict[str, Any]]:
+    """Run a workload on all clusters in turn.
+
+    Returns
+    -------
+    dict
+        For each method its ``seconds`` of every run, their ``median``, the ``rows`` of the result
+        and the ``peak_bytes`` of the workers.
+    """
+    if workload == "join-small":
+        rows, parts = SMALL_ROWS, min(parts, 4)
+    inputs = {bench.method: bench.inputs(workload, rows, parts) for bench in benches}
+    results: dict[str, dict[str, Any]] = {
+        bench.method: {"seconds": [], "peak_bytes": 0} for bench in benches
+    }
+    for repeat in range(repeats + 1):
+        for bench in benches:
+            result = results[bench.method]
+            with PeakMemory(bench.pids()) as memory:
+                seconds = bench.run(workload, inputs[bench.method])
+            result["rows"] = bench.rows
+            if repeat:  # the first run warms up
+                result["seconds"].append(seconds)
+                result["peak_bytes"] = max(result["peak_bytes"], memory.nbytes)
+    if len({result["rows"] for result in results.values()}) > 1:
+        raise RuntimeError(f"{workload}: the methods disagree on the rows: {results}")
+    for result in results.values():
+        result["median"] = statistics.median(result["seconds"])
+    return results
+
+
+def machine() -> dict[str, Any]:
+    """Say what this was measured on."""
+    packages = ("dask", "distributed", "pandas", "numpy", "numba", "pyarrow", "mpi4py")
+    return {
+        "cpu": platform.processor() or platform.machine(),
+        "cpus": psutil.cpu_count(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in packages},
+    }
+
+
+def table(workload: str, results: dict[str, dict[str, Any]]) -> str:
+    """Format the results of a workload as lines of a table."""
+    ours = results.get("rcylon")
+    lines = []
+    for method, result in results.items():
+        ratio = f"{result['median'] / ours['median']:6.2f}x" if ours else ""
+        lines.append(
+            f"{workload:12} {method:8} {result['median']:8.3f} s {ratio:>8}"
+            f" {result['peak_bytes'] / 2**20:8.0f} MiB {result['rows']:>12,} rows"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run the benchmark from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=10_000_000, help="rows of each table")
+    parser.add_argument("--partitions", type=int, default=16, help="partitions of each table")
+    parser.add_argument("--ranks", type=int, default=2, help="workers of one thread")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=["p2p", "rcylon"])
+    parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
+    parser.add_argument("--repeats", type=int, default=5, help="runs that count, after one")
+    parser.add_argument("--json", type=Path, help="write the results here")
+    args = parser.parse_args()
+    logging.getLogger("distributed.shuffle").setLevel(logging.ERROR)
+    benches = [Bench(method, args.ranks) for method in args.methods]
+    collected: dict[str, Any] = {}
+    try:
+        for workload in args.workloads:
+            results = measure(workload, benches, args.rows, args.partitions, args.repeats)
+            collected[workload] = results
+            print(table(workload, results), flush=True)
+    finally:
+        for bench in benches:
+            bench.close()
+    if args.json is not None:
+        options = {k: v for k, v in vars(args).items() if k != "json"}
+        report = {"machine": machine(), "options": options, "results": collected}
+        args.json.write_text(json.dumps(report, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
