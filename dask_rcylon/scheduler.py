@@ -30,11 +30,17 @@ logger = logging.getLogger("dask_rcylon")
 
 
 class RcylonScheduler:
-    """Scheduler object for ``scheduler="rcylon"``."""
+    """Scheduler object for ``scheduler="rcylon"``.
+
+    Thread-safe. A forked child does not share its parent's cluster: it starts its own.
+    """
 
     def __init__(self) -> None:
+        self._forget()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
         self._lock = threading.Lock()
-        self._owner: int | None = None
         self._cluster: LocalMPICluster | None = None
         self._client: Client | None = None
 
@@ -62,64 +68,67 @@ class RcylonScheduler:
         ValueError
             If a ``rcylon.`` option is out of range.
         """
-        current = self._current()
+        current = _current()
         if current is not None:
             return current
         with self._lock:
-            if self._client is None or self._owner != os.getpid() or self._ended():
+            if self._client is None or self._client.status != "running":
+                self._end()
                 self._start()
             assert self._client is not None
             return self._client
 
     def pilot(self) -> PilotInfo | None:
         """Return the pilot that will be used, without starting one."""
-        current = self._current()
-        if current is not None:
+        current = _current()
+        if current is None:
+            current = self._client
+        if current is not None and current.status == "running":
             return pilot_of(current)
-        if self._client is not None and self._owner == os.getpid() and not self._ended():
-            return pilot_of(self._client)
         return PilotInfo(ranks=_ranks(), world=None, reason=None)
 
     def shutdown(self) -> None:
         """End the embedded cluster; the next use starts another."""
         with self._lock:
-            client, cluster = self._client, self._cluster
-            self._client = self._cluster = None
-        if self._owner != os.getpid():
-            return
+            self._end()
+
+    def _start(self) -> None:
+        self._cluster = LocalMPICluster(
+            n_workers=_ranks(),
+            threads_per_worker=dask.config.get("rcylon.threads-per-rank"),
+            memory_limit=dask.config.get("rcylon.memory-limit"),
+            dashboard_address=dask.config.get("rcylon.dashboard-address"),
+        )
+        try:
+            # Not the default client: without the configuration everything is as before.
+            self._client = Client(self._cluster, set_as_default=False)
+        except BaseException:
+            self._end()
+            raise
+        atexit.unregister(self.shutdown)
+        atexit.register(self.shutdown)
+        logger.info("Started %r, dashboard at %s", self._cluster, self._cluster.dashboard_link)
+
+    def _end(self) -> None:
+        client, cluster = self._client, self._cluster
+        self._client = self._cluster = None
         if client is not None:
             client.close()
         if cluster is not None:
             cluster.close()
 
-    @staticmethod
-    def _current() -> Client | None:
-        """Return the client that the process has already, if its cluster has a pilot."""
-        with contextlib.suppress(ValueError):
-            get_worker()
-            return get_client()
-        with contextlib.suppress(ValueError):
-            current = Client.current(allow_global=True)
-            if pilot_of(current) is not None:
-                return current
-        return None
 
-    def _ended(self) -> bool:
-        return self._client is None or self._client.status != "running"
-
-    def _start(self) -> None:
-        memory = dask.config.get("rcylon.memory-limit")
-        self._cluster = LocalMPICluster(
-            n_workers=_ranks(),
-            threads_per_worker=dask.config.get("rcylon.threads-per-rank"),
-            memory_limit=memory,
-            dashboard_address=dask.config.get("rcylon.dashboard-address"),
-        )
-        # Not the default client: without the configuration everything is as before.
-        self._client = Client(self._cluster, set_as_default=False)
-        self._owner = os.getpid()
-        atexit.register(self.shutdown)
-        logger.info("Started %r, dashboard at %s", self._cluster, self._cluster.dashboard_link)
+def _current() -> Client | None:
+    """Return the client that the process has already, if it is to be used."""
+    with contextlib.suppress(ValueError):
+        get_worker()
+        # In a task: a rank never starts ranks of its own.
+        return get_client()
+    with contextlib.suppress(ValueError):
+        current = Client.current(allow_global=True)
+        if pilot_of(current) is not None:
+            return current
+    return None
 
 
 def _ranks() -> int:
@@ -132,5 +141,5 @@ scheduler = RcylonScheduler()
 
 def register() -> None:
     """Make ``scheduler="rcylon"`` known to Dask and put the hooks in."""
-    dask.base.named_schedulers[SCHEDULER_NAME] = scheduler  # type: ignore[assignment]
+    hooks.schedulers[SCHEDULER_NAME] = scheduler
     hooks.install()

@@ -6,17 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
-
-from dask.dataframe.dask_expr._expr import Expr
-from dask.utils import get_default_shuffle_method
 
 from dask_rcylon.columns.schema import unsupported
 from dask_rcylon.pilot.world import PilotInfo
+from dask_rcylon.routing.internals import Expr
+from dask_rcylon.routing.method import DASK_METHODS, DasksMethod, asked
 from dask_rcylon.routing.target import SCHEDULER_NAME, Target
-
-#: Methods of shuffling that are Dask's own.
-DASK_METHODS = ("p2p", "tasks", "disk")
 
 
 @dataclass(frozen=True)
@@ -53,25 +50,25 @@ class Decision:
             return f"Dask: {self.reason}"
         assert self.pilot is not None
         world = f"world {self.pilot.world}" if self.pilot.world else "a world that is yet to start"
-        return (
-            f"gang of up to {self.pilot.ranks} ranks of {world}: "
-            "those that hold input or output partitions"
-        )
+        ranks = "1 rank" if self.pilot.ranks == 1 else f"up to {self.pilot.ranks} ranks"
+        return f"gang of {ranks} of {world}: those that hold its input and output partitions"
 
 
-class DefaultMethod(str):
-    """A shuffle method that Dask chose and nobody asked for."""
+@dataclass
+class Record:
+    """The decisions about one expression, from its result down to its inputs."""
 
-    __slots__ = ()
+    sender: CodeType
+    decisions: dict[tuple[str, str], Decision]
 
 
-_record: ContextVar[dict[tuple[Any, ...], Decision] | None] = ContextVar("_record", default=None)
+_record: ContextVar[Record | None] = ContextVar("_record", default=None)
 
 
 @contextmanager
-def recorded() -> Iterator[dict[tuple[Any, ...], Decision]]:
-    """Collect the decisions that are taken inside."""
-    decisions: dict[tuple[Any, ...], Decision] = {}
+def recorded(sender: CodeType) -> Iterator[Record]:
+    """Collect the decisions about what a function sends; not about what is computed on the way."""
+    decisions = Record(sender, {})
     token = _record.set(decisions)
     try:
         yield decisions
@@ -79,11 +76,11 @@ def recorded() -> Iterator[dict[tuple[Any, ...], Decision]]:
         _record.reset(token)
 
 
-def record(expr: Expr, decision: Decision) -> None:
-    """Note a decision about an expression; the last one about it counts."""
-    decisions = _record.get()
-    if decisions is not None:
-        decisions[type(expr).__name__, expr._name] = decision
+def record(expr: Expr, target: Target, decision: Decision) -> None:
+    """Note a decision about an expression that is being lowered; the last one about it counts."""
+    current = _record.get()
+    if current is not None and target.lowering and target.sender is current.sender:
+        current.decisions[type(expr).__name__, expr._name] = decision
 
 
 def method_reason(method: str | None, target: Target) -> str | None:
@@ -94,19 +91,24 @@ def method_reason(method: str | None, target: Target) -> str | None:
     ValueError
         If ``shuffle_method="rcylon"`` was asked for where there is no pilot.
     """
-    if method is not None and not isinstance(method, DefaultMethod):
-        if method in DASK_METHODS:
-            return f"shuffle_method={str(method)!r} was asked for"
-        if method != SCHEDULER_NAME:
-            return f"shuffle_method={method!r} is not one of ours"
+    if isinstance(method, DasksMethod):
+        return "it is part of a plan of Dask's"
+    wanted = asked(method)
+    if wanted in DASK_METHODS:
+        return f"shuffle_method={wanted!r} was asked for"
+    if wanted not in (None, SCHEDULER_NAME):
+        return f"shuffle_method={wanted!r} is not one of dask-rcylon's"
     if target.pilot is None:
-        if method == SCHEDULER_NAME and target.lowering:
+        if wanted == SCHEDULER_NAME and target.lowering:
             raise ValueError(
-                "shuffle_method='rcylon' needs MPI ranks to run on: use "
-                "dask.config.set(scheduler='rcylon'), a Client of a LocalMPICluster, or "
-                "dask_rcylon.enable(client)"
+                "shuffle_method='rcylon' (or the option dataframe.shuffle.method) needs MPI ranks "
+                "to run on: use dask.config.set(scheduler='rcylon'), a Client of a "
+                "dask_rcylon.LocalMPICluster, or dask_rcylon.enable(client)"
             )
-        return "it is not sent to a cluster of MPI ranks"
+        return (
+            "it is not sent to MPI ranks; dask.config.set(scheduler='rcylon') or "
+            "dask_rcylon.enable(client) would do that"
+        )
     return target.pilot.reason
 
 
@@ -120,21 +122,5 @@ def key_reason(dtypes: list[tuple[Any, Any]]) -> str | None:
     """Say why keys can't be hashed by value: pairs of label and dtype."""
     for label, dtype in dtypes:
         if getattr(dtype, "kind", None) == "c":
-            return f"key {label!r} has dtype {dtype}"
+            return f"key {label!r} has dtype {dtype}, which has no order and no hash by value"
     return None
-
-
-def dask_method(method: str | None) -> str | None:
-    """Return a shuffle method that Dask knows."""
-    if method is None or isinstance(method, DefaultMethod):
-        default = get_default_shuffle_method()
-        method = None if default != SCHEDULER_NAME else SCHEDULER_NAME
-    if method != SCHEDULER_NAME:
-        return method
-    try:
-        from distributed import default_client
-
-        default_client()
-    except ValueError:
-        return "tasks"
-    return "p2p"

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import dask
-from dask.base import is_dask_collection
+from dask.base import get_scheduler, is_dask_collection
 
 from dask_rcylon.routing import hooks
 from dask_rcylon.routing.decision import Decision, recorded
+from dask_rcylon.routing.internals import FrameBase
+from dask_rcylon.routing.target import SENDERS, code_of
 
 _HEADINGS = ("stage", "keys", "partitions", "runs on")
 
@@ -76,13 +78,15 @@ class Explanation:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
 
 
-def explain(collection: Any) -> Explanation:
+def explain(collection: Any, scheduler: Any = None) -> Explanation:
     """Say which stages of a collection run on MPI ranks, and why the others don't.
 
     Parameters
     ----------
     collection : Dask collection
         A DataFrame, a Series, or anything made of them.
+    scheduler : str, callable or Client, optional
+        Where it would be computed; as in ``collection.compute(scheduler=...)``.
 
     Returns
     -------
@@ -94,6 +98,9 @@ def explain(collection: Any) -> Explanation:
     ------
     TypeError
         If it is no Dask collection.
+    ValueError
+        If there is no such scheduler, or ``shuffle_method="rcylon"`` was asked for without MPI
+        ranks, as ``compute`` would raise it.
 
     Notes
     -----
@@ -102,16 +109,28 @@ def explain(collection: Any) -> Explanation:
     """
     if not is_dask_collection(collection):
         raise TypeError(f"explain() takes a Dask collection, got {type(collection).__name__}")
-    expr = getattr(collection, "expr", None)
-    if expr is None:
+    if not isinstance(collection, FrameBase):
         return Explanation((), f"a {type(collection).__name__} is not made of dataframe operations")
     if not hooks.installed():
-        return Explanation((), "routing is disabled: dask_rcylon.enable(client) brings it back")
-    with recorded() as decisions:
-        expr.optimize(fuse=False)
-    note = ""
+        return Explanation((), "routing is disabled: dask_rcylon.enable() brings it back")
+    schedule = _schedule(collection, scheduler)  # found by name on the stack: see `target`
+    with recorded(code_of(explain)) as record:
+        collection.expr.optimize(fuse=False)
+    del schedule
     method = dask.config.get("dataframe.shuffle.method", None)
-    if method is not None:
-        note = f"dataframe.shuffle.method is {method!r}"
+    note = "" if method is None else f"The option dataframe.shuffle.method is {method!r}."
     # Lowering goes from the result down to its inputs.
-    return Explanation(tuple(reversed(decisions.values())), note)
+    return Explanation(tuple(reversed(record.decisions.values())), note)
+
+
+SENDERS[code_of(explain)] = (("schedule",), lambda variables: variables["schedule"])
+
+
+def _schedule(collection: Any, scheduler: Any) -> Any:
+    try:
+        return get_scheduler(scheduler=scheduler, collections=[collection])
+    except RuntimeError:
+        # The default client is asynchronous: it can't compute here, but it will run the stages.
+        from distributed import Client
+
+        return Client.current(allow_global=True)
