@@ -25,8 +25,9 @@ from distributed import Scheduler, Status
 from distributed.deploy.spec import ProcessInterface
 from distributed.security import Security
 
+from dask_rcylon.cluster import launch as launcher
 from dask_rcylon.cluster import owner
-from dask_rcylon.comm import launcher, mpi
+from dask_rcylon.comm import mpi
 
 logger = logging.getLogger("dask_rcylon")
 

@@ -31,6 +31,7 @@ from dask_rcylon.columns.column import (
 )
 from dask_rcylon.columns.schema import FrameSchema
 from dask_rcylon.kernels.cpu import (
+    Ids,
     bucket_bytes,
     count_bytes,
     count_ids,
@@ -41,7 +42,6 @@ from dask_rcylon.kernels.cpu import (
 )
 
 UInt8 = npt.NDArray[np.uint8]
-UInt32 = npt.NDArray[np.uint32]
 Int64 = npt.NDArray[np.int64]
 Allocate = Callable[[int], UInt8]
 
@@ -104,7 +104,7 @@ class Fragment:
     ----------
     columns : sequence of Column
         Of n rows.
-    ids : uint32 array (n,)
+    ids : unsigned array (n,)
         Bucket of each row.
     parts : int
         Number of buckets P.
@@ -126,7 +126,7 @@ class Fragment:
         If a bucket number is not below `parts`, or a value is 4 GiB or longer.
     """
 
-    def __init__(self, columns: Sequence[Column], ids: UInt32, parts: int) -> None:
+    def __init__(self, columns: Sequence[Column], ids: Ids, parts: int) -> None:
         self._columns = columns
         self._ids = ids
         self._data: UInt8 | None = None
@@ -167,7 +167,7 @@ class Fragment:
             for place, kind, column in self._buffers():
                 self._scatter(kind, column, data, np.ascontiguousarray(starts[:, place]))
             self._data = data
-            self._columns, self._ids = (), np.empty(0, np.uint32)
+            self._columns, self._ids = (), np.empty(0, np.uint16)
         return self._data
 
     def _scatter(self, kind: str, column: Column, data: UInt8, starts: Int64) -> None:

@@ -17,6 +17,7 @@ import pandas as pd
 
 from dask_rcylon.columns.column import Column
 from dask_rcylon.columns.frame import BucketColumns
+from dask_rcylon.kernels.cpu import Ids
 
 Allocate = Callable[[int], npt.NDArray[np.uint8]]
 
@@ -71,9 +72,7 @@ class StageSpec(ABC):
         """Take an input partition apart: the columns that must travel."""
 
     @abstractmethod
-    def ids(
-        self, side: int, partition: int, frame: pd.DataFrame, settled: Any
-    ) -> npt.NDArray[np.uint32]:
+    def ids(self, side: int, partition: int, frame: pd.DataFrame, settled: Any) -> Ids:
         """Tell the bucket of each row of an input partition."""
 
     def sample(self, partition: int, frame: pd.DataFrame) -> Any:

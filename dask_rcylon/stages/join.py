@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from dask.dataframe.dask_expr._merge import Merge
 
@@ -17,7 +15,7 @@ from dask_rcylon.columns.frame import to_columns
 from dask_rcylon.columns.hashing import hash_keys
 from dask_rcylon.columns.mergeframes import merge_frames
 from dask_rcylon.columns.schema import FrameSchema
-from dask_rcylon.kernels.cpu import partition_ids
+from dask_rcylon.kernels.cpu import Ids, partition_ids
 from dask_rcylon.pilot.spec import Piece, StageSpec
 from dask_rcylon.stages.keys import key_arrays, uses_index
 from dask_rcylon.stages.shuffle import assemble
@@ -56,9 +54,7 @@ class JoinSpec(StageSpec):
         self.schemas[side].check(frame, partition)
         return to_columns(frame, self.schemas[side])
 
-    def ids(
-        self, side: int, partition: int, frame: pd.DataFrame, settled: Any
-    ) -> npt.NDArray[np.uint32]:
+    def ids(self, side: int, partition: int, frame: pd.DataFrame, settled: Any) -> Ids:
         """Hash the keys."""
         keys = key_arrays(frame, labels(self.on[side]))
         return partition_ids(hash_keys(keys), self.npartitions)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from dask.dataframe.shuffle import set_partitions_pre
 
@@ -20,7 +19,7 @@ from dask_rcylon.columns.column import Column
 from dask_rcylon.columns.frame import to_columns
 from dask_rcylon.columns.schema import FrameSchema
 from dask_rcylon.columns.sortkeys import sortable
-from dask_rcylon.kernels.cpu import searchsorted_numbers
+from dask_rcylon.kernels.cpu import Ids, id_dtype, searchsorted_numbers
 from dask_rcylon.pilot.spec import Piece, StageSpec
 from dask_rcylon.stages.shuffle import assemble
 from dask_rcylon.stages.sort import sort_frame
@@ -58,9 +57,7 @@ class SetIndexSpec(StageSpec):
         self.schema.check(frame, partition)
         return to_columns(frame, self.schema)
 
-    def ids(
-        self, side: int, partition: int, frame: pd.DataFrame, settled: Any
-    ) -> npt.NDArray[np.uint32]:
+    def ids(self, side: int, partition: int, frame: pd.DataFrame, settled: Any) -> Ids:
         """Find each row's partition among the divisions."""
         return partition_of(frame[self.other], self.divisions)
 
@@ -76,7 +73,7 @@ class SetIndexSpec(StageSpec):
         return frame
 
 
-def partition_of(column: pd.Series, divisions: tuple[Any, ...]) -> npt.NDArray[np.uint32]:
+def partition_of(column: pd.Series, divisions: tuple[Any, ...]) -> Ids:
     """Return the partition of each value: Dask's own rule, faster for plain numbers.
 
     Parameters
@@ -88,14 +85,14 @@ def partition_of(column: pd.Series, divisions: tuple[Any, ...]) -> npt.NDArray[n
 
     Returns
     -------
-    uint32 array (n,)
+    unsigned array (n,)
     """
     bounds = column._constructor(divisions)
     if column.dtype.kind in "if" and bounds.dtype.kind in "if" and column.dtype.itemsize == 8:
         common = np.result_type(column.dtype, bounds.dtype)
         if common == column.dtype:
             return searchsorted_numbers(column.to_numpy(), bounds.to_numpy(dtype=common))
-    return np.asarray(set_partitions_pre(column, bounds), dtype=np.uint32)
+    return np.asarray(set_partitions_pre(column, bounds)).astype(id_dtype(len(divisions) - 1))
 
 
 class SetIndexStage(Stage):

@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from dask_rcylon.columns.column import Column
 from dask_rcylon.columns.frame import to_columns, to_frame
 from dask_rcylon.columns.hashing import hash_keys
 from dask_rcylon.columns.schema import FrameSchema, drop_labels
-from dask_rcylon.kernels.cpu import partition_ids
+from dask_rcylon.kernels.cpu import Ids, partition_ids
 from dask_rcylon.pilot.spec import Piece, StageSpec
 from dask_rcylon.stages.keys import key_arrays
 from dask_rcylon.stages.stage import Stage
@@ -46,9 +44,7 @@ class ShuffleSpec(StageSpec):
         self.schema.check(frame, partition)
         return to_columns(frame, self.kept)
 
-    def ids(
-        self, side: int, partition: int, frame: pd.DataFrame, settled: Any
-    ) -> npt.NDArray[np.uint32]:
+    def ids(self, side: int, partition: int, frame: pd.DataFrame, settled: Any) -> Ids:
         """Hash the keys."""
         return partition_ids(hash_keys(key_arrays(frame, self.keys)), self.npartitions)
 

@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from dask_rcylon.columns.column import Column
 from dask_rcylon.columns.frame import to_columns
 from dask_rcylon.columns.schema import FrameSchema
 from dask_rcylon.columns.sortkeys import sort_words, string_chunks
-from dask_rcylon.kernels.cpu import argsort, split_ids
+from dask_rcylon.kernels.cpu import Ids, argsort, split_ids
 from dask_rcylon.pilot.spec import Piece, StageSpec
 from dask_rcylon.stages.keys import key_arrays
 from dask_rcylon.stages.shuffle import assemble
@@ -66,9 +64,7 @@ class SortSpec(StageSpec):
         """Choose the splitters."""
         return choose(samples, self.npartitions, self.ascending, self.na_position, self.colocate)
 
-    def ids(
-        self, side: int, partition: int, frame: pd.DataFrame, settled: Splitters
-    ) -> npt.NDArray[np.uint32]:
+    def ids(self, side: int, partition: int, frame: pd.DataFrame, settled: Splitters) -> Ids:
         """Count the splitters that each row has reached."""
         keys = key_arrays(frame, self.by)
         words = sort_words(keys, self.ascending, self.na_position, settled.chunks)

@@ -15,8 +15,10 @@ from dask_rcylon.kernels.cpu.hashing import (
 )
 from dask_rcylon.kernels.cpu.join import factorize_bytes, join_bytes, join_fixed
 from dask_rcylon.kernels.cpu.partition import (
+    Ids,
     count_bytes,
     count_ids,
+    id_dtype,
     partition_ids,
     scatter_fixed,
     scatter_var,
@@ -26,6 +28,7 @@ from dask_rcylon.kernels.cpu.unpack import bucket_bytes, unpack
 
 __all__ = [
     "NULL_HASH",
+    "Ids",
     "argsort",
     "bucket_bytes",
     "count_bytes",
@@ -35,6 +38,7 @@ __all__ = [
     "hash_codes",
     "hash_numbers",
     "hash_ticks",
+    "id_dtype",
     "join_bytes",
     "join_fixed",
     "lengths_to_offsets",

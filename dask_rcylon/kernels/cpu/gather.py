@@ -8,6 +8,8 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from dask_rcylon.kernels.cpu.memory import copy_bytes
+
 UInt8 = npt.NDArray[np.uint8]
 UInt32 = npt.NDArray[np.uint32]
 Int64 = npt.NDArray[np.int64]
@@ -30,11 +32,9 @@ def _take_offsets(offsets: Any, rows: Any, out: Any) -> None:
 
 @nb.njit(nogil=True, cache=True)
 def _take_bytes(offsets: Any, data: Any, rows: Any, new: Any, out: Any) -> None:
+    source, dest = np.int64(data.ctypes.data), np.int64(out.ctypes.data)
     for i in range(len(rows)):
-        to = new[i]
-        for j in range(offsets[rows[i]], offsets[rows[i] + 1]):
-            out[to] = data[j]
-            to += 1
+        copy_bytes(dest + new[i], source + offsets[rows[i]], new[i + 1] - new[i])
 
 
 @nb.njit(nogil=True, cache=True)

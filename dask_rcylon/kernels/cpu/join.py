@@ -19,7 +19,9 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from dask_rcylon.kernels.cpu.gather import take_var
 from dask_rcylon.kernels.cpu.hashing import hash_bytes, mix
+from dask_rcylon.kernels.cpu.memory import compare_bytes
 
 UInt8 = npt.NDArray[np.uint8]
 UInt64 = npt.NDArray[np.uint64]
@@ -32,6 +34,7 @@ _MOST_BITS = 12
 
 _KEY, _WORDS, _BYTES = 0, 1, 2
 _S20 = np.uint64(20)
+_ONE = np.uint64(1)
 _NO_WORDS = np.empty((1, 0), np.uint64)
 _NO_BYTES = np.empty(0, np.uint8)
 _NO_OFFSETS = np.empty(1, np.int64)
@@ -63,43 +66,6 @@ def _radix(keys: Any, bits: Any, out_keys: Any, out_rows: Any) -> Any:
     return bounds
 
 
-@nb.njit(nogil=True, inline="always")
-def _same_bytes(data1: Any, low1: Any, high1: Any, data2: Any, low2: Any, high2: Any) -> Any:
-    if high1 - low1 != high2 - low2:
-        return False
-    for i in range(high1 - low1):
-        if data1[low1 + i] != data2[low2 + i]:
-            return False
-    return True
-
-
-@nb.njit(nogil=True, cache=True)
-def _same(
-    mode: Any,
-    i: Any,
-    j: Any,
-    words1: Any,
-    words2: Any,
-    offsets1: Any,
-    data1: Any,
-    null1: Any,
-    offsets2: Any,
-    data2: Any,
-    null2: Any,
-) -> Any:
-    """Compare row i of the probe side with row j of the build side in full."""
-    if mode == _WORDS:
-        for k in range(words1.shape[0]):
-            if words1[k, i] != words2[k, j]:
-                return False
-        return True
-    missing1 = len(null1) > 0 and null1[i] != 0
-    missing2 = len(null2) > 0 and null2[j] != 0
-    if missing1 or missing2:
-        return missing1 and missing2
-    return _same_bytes(data1, offsets1[i], offsets1[i + 1], data2, offsets2[j], offsets2[j + 1])
-
-
 @nb.njit(nogil=True, cache=True)
 def _build(keys: Any, heads: Any, chain: Any, mask: Any) -> None:
     """Chain the rows of a partition by hash, from the last to the first: chains are in order."""
@@ -122,6 +88,8 @@ def _probe(
     hit: Any,
     mode: Any,
     proof: Any,
+    low1: Any,
+    low2: Any,
     keep1: Any,
     semi: Any,
     out1: Any,
@@ -131,6 +99,8 @@ def _probe(
     """Probe a partition; return the pairs there are then, or -1 if they did not fit."""
     words1, words2, offsets1, data1, null1, offsets2, data2, null2 = proof
     room = len(out1)
+    masked = len(null1) > 0
+    bytes1, bytes2 = np.int64(data1.ctypes.data), np.int64(data2.ctypes.data)
     for i in range(len(keys1)):
         key = keys1[i]
         row = rows1[i]
@@ -138,22 +108,24 @@ def _probe(
         j = heads[(mix(key) >> _S20) & mask]
         while j >= 0:
             at = np.uint64(j)
-            if keys2[at] == key and (
-                mode == _KEY
-                or _same(
-                    mode,
-                    row,
-                    rows2[at],
-                    words1,
-                    words2,
-                    offsets1,
-                    data1,
-                    null1,
-                    offsets2,
-                    data2,
-                    null2,
-                )
-            ):
+            same = keys2[at] == key
+            # Written out: a call would count references to all these arrays for every pair.
+            if same and mode == _WORDS:
+                for k in range(words1.shape[0]):
+                    if words1[k, low1 + i] != words2[k, low2 + at]:
+                        same = False
+                        break
+            elif same and mode == _BYTES:
+                start1, start2 = offsets1[low1 + i], offsets2[low2 + at]
+                length = offsets1[low1 + i + 1] - start1
+                same = length == offsets2[low2 + at + _ONE] - start2
+                missing = False
+                if masked:
+                    missing = null1[low1 + i] != 0
+                    same = (null2[low2 + at] != 0) if missing else same and null2[low2 + at] == 0
+                if same and not missing:
+                    same = compare_bytes(bytes1 + start1, bytes2 + start2, length) == 0
+            if same:
                 if used >= room:
                     return -1
                 out1[used] = row
@@ -241,6 +213,8 @@ def _join_partitions(
                 hit,
                 mode,
                 proof,
+                bounds1[p],
+                np.uint64(bounds2[p]),
                 keep1,
                 semi,
                 out1,
@@ -293,6 +267,15 @@ class _Side:
         self.words = words
         self.strings = (offsets, data, _NO_BYTES if null is None else null)
 
+    def proof(self, rows: npt.NDArray[np.uint32], mode: int) -> tuple[UInt64, Int64, UInt8, UInt8]:
+        """Return what proves equality in the order of the partitions: compared there, it is in cache."""
+        if mode == _WORDS:
+            return np.ascontiguousarray(self.words[:, rows]), *self.strings
+        if mode == _BYTES:
+            offsets, data, null = self.strings
+            return self.words, *take_var(offsets, data, rows), null[rows] if len(null) else null
+        return self.words, *self.strings
+
 
 def _join(
     left: _Side, right: _Side, mode: int, keep_left: bool, keep_right: bool, semi: bool
@@ -302,10 +285,10 @@ def _join(
     probe, build = (right, left) if swap else (left, right)
     keep = (keep_right, keep_left) if swap else (keep_left, keep_right)
     bits = _bits(len(build.keys))
-    proof = (probe.words, build.words, *probe.strings, *build.strings)
-    out = _join_partitions(
-        *_scattered(probe.keys, bits), *_scattered(build.keys, bits), mode, proof, *keep, semi
-    )
+    probed, built = _scattered(probe.keys, bits), _scattered(build.keys, bits)
+    proofs = (probe.proof(probed[1], mode), build.proof(built[1], mode))
+    proof = (proofs[0][0], proofs[1][0], *proofs[0][1:], *proofs[1][1:])
+    out = _join_partitions(*probed, *built, mode, proof, *keep, semi)
     return (out[1], out[0]) if swap else out  # type: ignore[no-any-return]
 
 
@@ -381,6 +364,11 @@ def join_bytes(
     semi: bool = False,
 ) -> Indexers:
     """Match rows by strings, ``data[offsets[i]:offsets[i+1]]``; see `join_fixed`."""
+    if left_null is not None or right_null is not None:
+        left_null, right_null = (
+            np.zeros(len(offsets) - 1, np.uint8) if null is None else null
+            for offsets, null in ((left_offsets, left_null), (right_offsets, right_null))
+        )
     return _join(
         _string_side(left_offsets, left_data, left_null),
         _string_side(right_offsets, right_data, right_null),
@@ -399,20 +387,27 @@ def _first_rows(hashes: Any, offsets: Any, data: Any, null: Any, out: Any) -> No
         size <<= 1
     mask = np.uint64(size - 1)
     table = np.full(size, -1, np.int64)
+    start = np.int64(data.ctypes.data)
     for i in range(len(hashes)):
-        slot = np.int64((mix(hashes[i]) >> _S20) & mask)
+        slot = (mix(hashes[i]) >> _S20) & mask
         while True:
             j = table[slot]
             if j < 0:
                 table[slot] = i
                 out[i] = i
                 break
-            if hashes[j] == hashes[i] and _same(
-                _BYTES, i, j, _NO_WORDS, _NO_WORDS, offsets, data, null, offsets, data, null
-            ):
+            length = offsets[i + 1] - offsets[i]
+            same = hashes[j] == hashes[i] and length == offsets[j + 1] - offsets[j]
+            missing = False
+            if len(null) > 0:
+                missing = null[i] != 0
+                same = (null[j] != 0) if missing else same and null[j] == 0
+            if same and not missing:
+                same = compare_bytes(start + offsets[i], start + offsets[j], length) == 0
+            if same:
                 out[i] = j
                 break
-            slot = np.int64((slot + 1) & np.int64(mask))
+            slot = (slot + _ONE) & mask
 
 
 def factorize_bytes(

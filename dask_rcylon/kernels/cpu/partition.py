@@ -14,8 +14,12 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from dask_rcylon.kernels.cpu.memory import copy_bytes
+
 UInt8 = npt.NDArray[np.uint8]
 UInt32 = npt.NDArray[np.uint32]
+#: Partition numbers, in the dtype that `id_dtype` says.
+Ids = npt.NDArray[Any]
 UInt64 = npt.NDArray[np.uint64]
 Int64 = npt.NDArray[np.int64]
 
@@ -62,16 +66,20 @@ def _scatter_wide(values: Any, ids: Any, dest: Any, next_: Any) -> None:
 
 @nb.njit(nogil=True, cache=True)
 def _scatter_var(offsets: Any, data: Any, ids: Any, dest: Any, next_: Any) -> None:
+    source, to = np.int64(data.ctypes.data), np.int64(dest.ctypes.data)
     for i in range(len(ids)):
         p = ids[i]
-        to = next_[p]
-        for j in range(offsets[i], offsets[i + 1]):
-            dest[to] = data[j]
-            to += 1
-        next_[p] = to
+        length = offsets[i + 1] - offsets[i]
+        copy_bytes(to + next_[p], source + offsets[i], length)
+        next_[p] += length
 
 
-def partition_ids(hashes: UInt64, parts: int) -> UInt32:
+def id_dtype(parts: int) -> type[np.uint16] | type[np.uint32]:
+    """Return the dtype of partition numbers: they are kept for every row until it has left."""
+    return np.uint16 if parts <= 1 << 16 else np.uint32
+
+
+def partition_ids(hashes: UInt64, parts: int) -> Ids:
     """Turn hashes into partition numbers.
 
     Parameters
@@ -83,15 +91,15 @@ def partition_ids(hashes: UInt64, parts: int) -> UInt32:
 
     Returns
     -------
-    uint32 array (n,)
+    unsigned array (n,)
         Partition of each row.
     """
-    ids = np.empty(len(hashes), np.uint32)
+    ids = np.empty(len(hashes), id_dtype(parts))
     _partition_ids(hashes, np.uint64(parts), ids)
     return ids
 
 
-def count_ids(ids: UInt32, parts: int) -> Int64:
+def count_ids(ids: Ids, parts: int) -> Int64:
     """Count the rows of each partition.
 
     Raises
@@ -106,21 +114,21 @@ def count_ids(ids: UInt32, parts: int) -> Int64:
     return rows
 
 
-def count_bytes(lengths: UInt32, ids: UInt32, parts: int) -> Int64:
+def count_bytes(lengths: UInt32, ids: Ids, parts: int) -> Int64:
     """Sum the lengths of the rows of each partition."""
     sums = np.zeros(parts, np.int64)
     _count_bytes(lengths, ids, sums)
     return sums
 
 
-def scatter_fixed(values: npt.NDArray[Any], ids: UInt32, dest: UInt8, starts: Int64) -> None:
+def scatter_fixed(values: npt.NDArray[Any], ids: Ids, dest: UInt8, starts: Int64) -> None:
     """Write each value behind those already in its bucket.
 
     Parameters
     ----------
     values : array (n,) of 1, 2, 4 or 8 bytes a value, or uint64 array (n, 2)
         A column.
-    ids : uint32 array (n,)
+    ids : unsigned array (n,)
         Bucket of each row.
     dest : uint8 array
         The fragment.
@@ -134,6 +142,6 @@ def scatter_fixed(values: npt.NDArray[Any], ids: UInt32, dest: UInt8, starts: In
     _scatter_fixed(values.view(unsigned), ids, dest.view(unsigned), starts // values.dtype.itemsize)
 
 
-def scatter_var(offsets: Int64, data: UInt8, ids: UInt32, dest: UInt8, starts: Int64) -> None:
+def scatter_var(offsets: Int64, data: UInt8, ids: Ids, dest: UInt8, starts: Int64) -> None:
     """Write each string's bytes behind those already in its bucket; see `scatter_fixed`."""
     _scatter_var(offsets, data, ids, dest, starts.copy())

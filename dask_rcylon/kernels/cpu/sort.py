@@ -14,8 +14,9 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from dask_rcylon.kernels.cpu.partition import Ids, id_dtype
+
 UInt8 = npt.NDArray[np.uint8]
-UInt32 = npt.NDArray[np.uint32]
 UInt64 = npt.NDArray[np.uint64]
 Int64 = npt.NDArray[np.int64]
 
@@ -149,7 +150,7 @@ def _split_ids(
 
 def split_ids(
     words: UInt64, first: int, splitters: UInt64, splitter_part: Int64, splitter_row: Int64
-) -> UInt32:
+) -> Ids:
     """Tell how many splitters each row has reached.
 
     Parameters
@@ -166,10 +167,10 @@ def split_ids(
 
     Returns
     -------
-    uint32 array (n,)
+    unsigned array (n,)
         Numbers from 0 to S.
     """
-    out = np.zeros(words.shape[1], np.uint32)
+    out = np.zeros(words.shape[1], id_dtype(len(splitters) + 1))
     if len(splitters):
         leading = np.ascontiguousarray(splitters[:, 0])
         _split_ids(words, first, leading, splitters, splitter_part, splitter_row, out)
@@ -226,7 +227,7 @@ def _searchsorted(values: Any, bounds: Any, out: Any) -> None:
         out[i] = last if value != value else p
 
 
-def searchsorted_numbers(values: npt.NDArray[Any], bounds: npt.NDArray[Any]) -> UInt32:
+def searchsorted_numbers(values: npt.NDArray[Any], bounds: npt.NDArray[Any]) -> Ids:
     """Find each number's place among divisions.
 
     Parameters
@@ -238,9 +239,9 @@ def searchsorted_numbers(values: npt.NDArray[Any], bounds: npt.NDArray[Any]) -> 
 
     Returns
     -------
-    uint32 array (n,)
+    unsigned array (n,)
         Partition numbers; what lies outside goes to the nearest.
     """
-    out = np.empty(len(values), np.uint32)
+    out = np.empty(len(values), id_dtype(len(bounds) - 1))
     _searchsorted(np.ascontiguousarray(values), bounds, out)
     return out

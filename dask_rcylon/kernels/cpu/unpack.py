@@ -13,20 +13,10 @@ from typing import Any
 import numba as nb
 import numpy as np
 import numpy.typing as npt
-from numba.core import cgutils, types
-from numba.extending import intrinsic
+
+from dask_rcylon.kernels.cpu.memory import copy_bytes, fill_bytes
 
 Int64 = npt.NDArray[np.int64]
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _pointer(typingctx: Any, address: Any) -> Any:
-    """Cast an integer to ``void *``."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.inttoptr(args[0], cgutils.voidptr_t)
-
-    return types.voidptr(types.int64), codegen
 
 
 @nb.njit(nogil=True, inline="always")
@@ -47,14 +37,14 @@ def _bucket_bytes(counts: Any, widths: Any, out: Any) -> None:
 @nb.njit(nogil=True, cache=True)
 def _unpack(source: Any, counts: Any, widths: Any, dest: Any, position: Any) -> None:
     at = 0
+    start = np.int64(source.ctypes.data)
     for b in range(counts.shape[0]):
         rows = counts[b, 0]
         for k in range(len(widths)):
             width = widths[k]
             if width == 0:
                 if dest[b, k] != 0 and rows > 0:
-                    ones = nb.carray(_pointer(dest[b, k] + position[b, 0]), (rows,), np.uint8)
-                    ones[:] = np.uint8(1)
+                    fill_bytes(dest[b, k] + position[b, 0], rows, 1)
                 continue
             if width < 0:
                 nbytes = counts[b, -width]
@@ -63,8 +53,7 @@ def _unpack(source: Any, counts: Any, widths: Any, dest: Any, position: Any) -> 
                 nbytes = rows * width
                 to = dest[b, k] + position[b, 0] * width
             if nbytes > 0:
-                place = nb.carray(_pointer(to), (nbytes,), np.uint8)
-                place[:] = source[at : at + nbytes]
+                copy_bytes(to, start + at, nbytes)
                 at += _padded(nbytes)
 
 
