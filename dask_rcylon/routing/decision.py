@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
@@ -56,10 +56,17 @@ class Decision:
 
 @dataclass
 class Record:
-    """The decisions about one expression, from its result down to its inputs."""
+    """The decisions about one expression."""
 
     sender: CodeType
-    decisions: dict[tuple[str, str], Decision]
+    found: dict[tuple[str, str], tuple[int, Decision]] = field(default_factory=dict)
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """The decisions, from the inputs up: what a stage stands on is part of its own tree."""
+        # Lowering goes down, but in several passes: equals are reversed, the rest is sorted.
+        found = sorted(reversed(self.found.values()), key=lambda sized: sized[0])
+        return tuple(decision for _, decision in found)
 
 
 _record: ContextVar[Record | None] = ContextVar("_record", default=None)
@@ -68,10 +75,10 @@ _record: ContextVar[Record | None] = ContextVar("_record", default=None)
 @contextmanager
 def recorded(sender: CodeType) -> Iterator[Record]:
     """Collect the decisions about what a function sends; not about what is computed on the way."""
-    decisions = Record(sender, {})
-    token = _record.set(decisions)
+    current = Record(sender)
+    token = _record.set(current)
     try:
-        yield decisions
+        yield current
     finally:
         _record.reset(token)
 
@@ -80,7 +87,8 @@ def record(expr: Expr, target: Target, decision: Decision) -> None:
     """Note a decision about an expression that is being lowered; the last one about it counts."""
     current = _record.get()
     if current is not None and target.lowering and target.sender is current.sender:
-        current.decisions[type(expr).__name__, expr._name] = decision
+        size = sum(1 for _ in expr.walk())
+        current.found[type(expr).__name__, expr._name] = size, decision
 
 
 def method_reason(method: str | None, target: Target) -> str | None:

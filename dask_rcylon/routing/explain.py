@@ -119,8 +119,7 @@ def explain(collection: Any, scheduler: Any = None) -> Explanation:
     del schedule
     method = dask.config.get("dataframe.shuffle.method", None)
     note = "" if method is None else f"The option dataframe.shuffle.method is {method!r}."
-    # Lowering goes from the result down to its inputs.
-    return Explanation(tuple(reversed(record.decisions.values())), note)
+    return Explanation(record.decisions, note)
 
 
 SENDERS[code_of(explain)] = (("schedule",), lambda variables: variables["schedule"])

@@ -13,6 +13,7 @@ from dask.dataframe.dask_expr._collection import FrameBase
 from dask.dataframe.dask_expr._expr import (
     Assign,
     Blockwise,
+    ColumnsSetter,
     Expr,
     MaybeAlignPartitions,
     Projection,
@@ -38,6 +39,7 @@ __all__ = [
     "Blockwise",
     "BlockwiseMerge",
     "BroadcastJoin",
+    "ColumnsSetter",
     "CoreExpr",
     "Expr",
     "FrameBase",

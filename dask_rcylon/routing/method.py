@@ -11,7 +11,6 @@ from typing import Any
 
 import dask
 import pandas as pd
-from dask.tokenize import normalize_token
 
 from dask_rcylon.routing.internals import Expr, check_dtype_support
 from dask_rcylon.routing.target import SCHEDULER_NAME, Target
@@ -20,7 +19,20 @@ from dask_rcylon.routing.target import SCHEDULER_NAME, Target
 DASK_METHODS = ("p2p", "tasks", "disk")
 
 
-class DefaultMethod(str):
+class _Method(str):
+    """A method with a past.
+
+    Dask keeps one object for expressions of equal tokens, and a token of strings is made of their
+    `repr`: it must differ from the plain string's.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+
+class DefaultMethod(_Method):
     """A method that Dask chose and nobody asked for."""
 
     __slots__ = ()
@@ -30,16 +42,10 @@ class DefaultMethod(str):
         return str, (str(self),)
 
 
-class DasksMethod(str):
+class DasksMethod(_Method):
     """The method of a shuffle that is part of a plan of Dask's, and must be by Dask's hash."""
 
     __slots__ = ()
-
-
-@normalize_token.register((DefaultMethod, DasksMethod))
-def _token(method: str) -> tuple[str, str]:
-    # Expressions with equal tokens are one object: these must differ from the plain string's.
-    return type(method).__name__, str(method)
 
 
 def asked(method: str | None) -> str | None:
@@ -85,6 +91,7 @@ def _suits_p2p(meta: Any) -> bool:
         return False
     try:
         check_dtype_support(meta)
+        check_dtype_support(meta.index.to_frame())
     except TypeError:
         return False
     return True

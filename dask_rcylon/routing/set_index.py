@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from dask_rcylon.routing.decision import Decision, frame_reason, method_reason, record
-from dask_rcylon.routing.internals import Assign, Expr, SetPartition
+from dask_rcylon.routing.internals import Assign, ColumnsSetter, Expr, SetPartition
 from dask_rcylon.routing.keys import unused
 from dask_rcylon.routing.target import Target
 from dask_rcylon.stages import SetIndexStage
@@ -29,8 +29,13 @@ def lower(expr: SetPartition, target: Target) -> Expr | None:
     if why is not None:
         return None
     if isinstance(expr._other, Expr):
-        label = unused("__rcylon_index", expr.frame._meta)
-        return SetIndexStage(Assign(expr.frame, label, expr._other), label, True, name, divisions)
+        meta = expr.frame._meta
+        label = unused("__rcylon_index", meta)
+        frame = Assign(expr.frame, label, expr._other)
+        stage = SetIndexStage(frame, label, True, name, divisions)
+        # The label may have changed the dtype of the others.
+        same = frame._meta.columns.dtype == meta.columns.dtype
+        return stage if same else ColumnsSetter(stage, meta.columns)
     return SetIndexStage(expr.frame, expr._other, bool(expr.drop), name, divisions)
 
 
