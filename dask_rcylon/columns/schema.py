@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from dask_rcylon.columns.column import OBJECT, form_of
+from dask_rcylon.columns.column import PLAIN, form_of
 from dask_rcylon.kernels.cpu import take_fixed
 
 
@@ -64,7 +65,8 @@ class FrameSchema:
 
     def arrays(self, frame: pd.DataFrame) -> list[Any]:
         """Return the columns that travel: those of the frame, then the levels of its index."""
-        columns: list[Any] = [frame.iloc[:, i] for i in range(frame.shape[1])]
+        places = {label: place for place, label in enumerate(frame.columns)}
+        columns: list[Any] = [frame.iloc[:, places[label]] for label in self.empty.columns]
         if self.index:
             index = frame.index
             columns += [index.get_level_values(level) for level in range(index.nlevels)]
@@ -99,10 +101,9 @@ def drop_labels(frame: pd.DataFrame, labels: Sequence[Any]) -> pd.DataFrame:
 
 
 def _take(column: Any, order: Any) -> Any:
-    dtype = column.dtype
-    if form_of(dtype) != OBJECT and hasattr(dtype, "itemsize") and dtype.itemsize <= 8:
+    if isinstance(column.dtype, np.dtype) and form_of(column.dtype) == PLAIN:
         values = column.to_numpy()
-        if hasattr(dtype, "names"):  # a NumPy dtype
+        if values.dtype.itemsize <= 8:
             return take_fixed(values, order)
     return column.array.take(order)
 

@@ -188,7 +188,7 @@ def _string_words(offsets: Any, data: Any, chunks: Any, flip: Any, out: Any) -> 
             for j in range(start, stop):
                 word |= np.uint64(data[j]) << np.uint64(56 - 8 * (j - start))
             out[c, i] = word ^ flip
-        out[chunks, i] = np.uint64(high - low) ^ flip
+        out[chunks, i] = np.uint64(min(high - low, 8 * chunks + 1)) ^ flip
 
 
 def string_words(offsets: Int64, data: UInt8, chunks: int, descending: bool) -> UInt64:
@@ -206,7 +206,8 @@ def string_words(offsets: Int64, data: UInt8, chunks: int, descending: bool) -> 
     Returns
     -------
     uint64 array (chunks + 1, n)
-        The chunks, zero padded, and the length, which tells padding from zero bytes.
+        The chunks, zero padded, and the length, which tells padding from zero bytes; all strings
+        that are cut have the same.
     """
     out = np.empty((chunks + 1, len(offsets) - 1), np.uint64)
     flip = np.uint64(0xFFFFFFFFFFFFFFFF if descending else 0)
