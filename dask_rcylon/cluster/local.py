@@ -54,6 +54,9 @@ class LocalMPICluster(SpecCluster):
         TLS, as in `LocalCluster`.
     local_directory : str, optional
         Where workers keep their files.
+    mpiexec : str, optional
+        The MPI launcher; by default ``rcylon.mpiexec``, or the one beside Python, or the first on
+        the ``PATH``.
     silence_logs : int
         Log level of the scheduler.
     asynchronous : bool
@@ -96,6 +99,7 @@ class LocalMPICluster(SpecCluster):
         interface: str | None = None,
         security: Security | bool | None = None,
         local_directory: str | None = None,
+        mpiexec: str | None = None,
         silence_logs: int | bool = logging.WARNING,
         asynchronous: bool = False,
         name: str | None = None,
@@ -150,6 +154,7 @@ class LocalMPICluster(SpecCluster):
                         "ranks": ranks,
                         "options": options,
                         "directory": local_directory,
+                        "mpiexec": mpiexec,
                         "security": security,
                     },
                 }

@@ -27,11 +27,12 @@ from dask_rcylon.comm import mpi
 _HASH_SEED = "6640"
 
 #: Keep freed memory of up to 32 MiB a piece instead of giving it back to the system each time: the
-#: first touch of a fresh page costs as much as the work done on it.
+#: first touch of a fresh page costs as much as the work done on it.  One arena, so that what one
+#: thread has freed serves another.
 _MEMORY = {
+    "MALLOC_ARENA_MAX": "1",
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
-    "MALLOC_TOP_PAD_": str(16 << 20),
 }
 
 #: By these a launcher tells a process which rank it is.  The owner may be a rank itself, of another
@@ -106,12 +107,10 @@ class Launcher:
         environ = {
             name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)
         }
-        environ |= {**_MEMORY, **_configured("distributed.nanny.pre-spawn-environ")}
+        environ |= _configured("distributed.nanny.pre-spawn-environ")
         environ |= _configured("distributed.nanny.environ")
-        # Dask's own default for this one gives memory back at once.
-        environ["MALLOC_TRIM_THRESHOLD_"] = os.environ.get(
-            "MALLOC_TRIM_THRESHOLD_", _MEMORY["MALLOC_TRIM_THRESHOLD_"]
-        )
+        # Over Dask's default, which gives freed memory back at once; the user's own still win.
+        environ |= {name: os.environ.get(name, value) for name, value in _MEMORY.items()}
         environ |= {"PYTHONHASHSEED": _HASH_SEED, mpi.WORLD_VARIABLE: world}
         if path := os.pathsep.join(_own_path()):
             environ["PYTHONPATH"] = path

@@ -98,6 +98,10 @@ class PilotSchedulerPlugin(SchedulerPlugin):
             ranks, worlds[0] if worlds else None, self._roster.reason, dict(self._stages)
         )
 
+    def count(self, world: str) -> int:
+        """Return how many ranks of a world have joined."""
+        return len(self._roster.members(world))
+
     # Requests of workers
 
     def join(self, worker: str, info: RankInfo | None) -> None:
