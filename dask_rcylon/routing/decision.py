@@ -64,8 +64,9 @@ class Record:
     @property
     def decisions(self) -> tuple[Decision, ...]:
         """The decisions, from the inputs up: what a stage stands on is part of its own tree."""
-        # Lowering goes down, but in several passes: equals are reversed, the rest is sorted.
-        found = sorted(reversed(self.found.values()), key=lambda sized: sized[0])
+        # Lowering goes down from the result, but in several passes.
+        found = list(reversed(self.found.values()))
+        found.sort(key=lambda sized: sized[0])
         return tuple(decision for _, decision in found)
 
 

@@ -60,7 +60,7 @@ def lower(expr: Merge, target: Target, original: Any) -> Expr:
 
 
 def _plan(expr: Merge, target: Target) -> tuple[Expr | None, str | None]:
-    """Return the plan that replaces Dask's, and why the join is no stage (if it is none)."""
+    """Return the plan, if it is not the one Dask would make, and why it is no stage, if it is none."""
     why = method_reason(expr.shuffle_method, target)
     if why is None and expr.how not in _HOWS:
         why = f"how={expr.how!r} is not one that stages know"
@@ -72,9 +72,9 @@ def _plan(expr: Merge, target: Target) -> tuple[Expr | None, str | None]:
     )
     if why is not None:
         return None, why
-    cheaper = plans.cheaper(expr)
-    if cheaper is not None:
-        return None, f"cheaper plan: {cheaper}"
+    plan, why = plans.cheaper(expr)
+    if why is not None:
+        return plan, why
     kept = _keep_partitioning(expr, target)
     if kept is not None:
         return kept, "cheaper plan: a side is partitioned by the key already and stays"

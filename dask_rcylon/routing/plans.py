@@ -1,18 +1,15 @@
-"""The plans that Dask has for a join, and which of them it would choose."""
+"""Plans for a join that move less than both sides; mostly Dask's own."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pandas as pd
-from pandas.api.types import is_object_dtype
-
-from dask_rcylon.routing.internals import Merge
+from dask_rcylon.routing.internals import BlockwiseMerge, Expr, Merge, Repartition
 from dask_rcylon.routing.keys import levels
 
 
-def cheaper(expr: Merge) -> str | None:
-    """Name the plan of Dask's that moves less than both sides; None if there is none.
+def cheaper(expr: Merge) -> tuple[Expr | None, str | None]:
+    """Find a plan that moves less than both sides.
 
     Parameters
     ----------
@@ -21,18 +18,23 @@ def cheaper(expr: Merge) -> str | None:
 
     Returns
     -------
-    str or None
-        In words that follow "cheaper plan".
+    plan : Expr or None
+        The plan, where it is not the one that Dask would make.
+    why : str or None
+        What it is; None if there is none.
     """
     if expr._is_single_partition_broadcast:
-        return "a side of one partition meets every partition of the other"
+        return None, "cheaper plan: a side of one partition meets every partition of the other"
     if expr.merge_indexed_left and expr.merge_indexed_right:
-        return "both indexes have known divisions, which are aligned"
-    if broadcasts(expr) and (expr.how == "inner" or _hash_alike(expr)):
-        return (
-            f"the {expr.broadcast_side} side is small and is sent to every partition of the other"
-        )
-    return None
+        return None, "cheaper plan: both indexes have known divisions, which are aligned"
+    if broadcasts(expr):
+        small = expr.broadcast_side
+        why = f"cheaper plan: the {small} side is small and is sent to every partition of the other"
+        if expr.how == "inner":
+            return None, why
+        if small == ("left" if expr.how == "right" else "right"):
+            return _with_small_side(expr, small), why
+    return None, None
 
 
 def broadcasts(expr: Merge) -> bool:
@@ -40,19 +42,18 @@ def broadcasts(expr: Merge) -> bool:
     return bool(expr.substitute_parameters({"shuffle_method": "tasks"}).is_broadcast_join)
 
 
-def _hash_alike(expr: Merge) -> bool:
-    """Tell whether Dask's hash brings equal keys together.
+def _with_small_side(expr: Merge, small: str) -> Expr:
+    """Unite the small side and join every partition of the other with it.
 
-    Its broadcast of an outer side needs that, and for keys that are equal only after a conversion
-    (or lie in an index) it does not hold: rows would be lost.
+    Dask splits both sides by a hash instead, and loses rows: where keys of different types are
+    equal, where nullable integers have nulls, with ``npartitions=`` (dask 2026.8).
     """
-    if expr.left_index or expr.right_index:
-        return False
-    left, right = key_dtypes(expr, "left"), key_dtypes(expr, "right")
-    return len(left) == len(right) and all(
-        a == b and not isinstance(a, pd.CategoricalDtype) and not is_object_dtype(a)
-        for (_, a), (_, b) in zip(left, right, strict=True)
-    )
+    sides = {"left": expr.left, "right": expr.right}
+    for side, frame in sides.items():
+        count = 1 if side == small else expr.operand("_npartitions")
+        if count is not None:
+            sides[side] = Repartition(frame, new_partitions=count)
+    return BlockwiseMerge(*sides.values(), **expr.kwargs)
 
 
 def outputs(expr: Merge) -> int:

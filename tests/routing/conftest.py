@@ -1,11 +1,11 @@
 """A pilot that is none: what routing decides can be seen without ranks."""
 
 import dask
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
 
-import dask.dataframe as dd
 from dask_rcylon.pilot.world import PilotInfo
 from dask_rcylon.routing import hooks
 

@@ -1,10 +1,10 @@
 """What a join says its result is partitioned by."""
 
 import dask
+import dask.dataframe as dd
 import pandas as pd
 import pytest
 
-import dask.dataframe as dd
 from dask_rcylon import explain
 from dask_rcylon.routing.internals import BlockwiseMerge
 

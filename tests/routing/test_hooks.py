@@ -2,10 +2,10 @@
 
 import dask
 import dask.base
+import dask.dataframe as dd
 import pytest
 from dask.dataframe.dask_expr import _collection, _expr, _merge, _reductions, _shuffle
 
-import dask.dataframe as dd
 from dask_rcylon.routing import hooks
 
 _CLAIMS = "unique_partition_mapping_columns_from_shuffle"

@@ -1,11 +1,11 @@
 """Which joins become stages, and whose hash partitions what."""
 
 import dask
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
 
-import dask.dataframe as dd
 from dask_rcylon import explain
 from dask_rcylon.routing.merge import Unpartitioned
 
@@ -90,34 +90,34 @@ def test_known_divisions(frame, other, routed, classes):
 def test_broadcast(method, frame, other, routed, classes):
     left = dd.from_pandas(frame, npartitions=60, sort=False)
     right = dd.from_pandas(other, npartitions=2, sort=False)
-    joined = left.merge(right, on="k", how="left", shuffle_method=method)
+    joined = left.merge(right, on="k", shuffle_method=method)
     assert "cheaper plan: the right side is small" in only(joined).reason
-    names = classes(joined)
-    assert "BroadcastJoin" in names
-    # Dask splits the large side by its own hash.
-    assert "ShuffleStage" not in names
+    assert "BroadcastJoin" in classes(joined)
     assert only(left.merge(right, on="k", how="outer")).reason is None
-    assert only(left.merge(right, on="k", how="left", broadcast=False)).reason is None
+    assert only(left.merge(right, on="k", broadcast=False)).reason is None
 
 
-@pytest.mark.filterwarnings("ignore:.*mismatches:UserWarning")
-@pytest.mark.parametrize("how", ["inner", "left"])
-@pytest.mark.parametrize(
-    "dtypes",
-    [
-        ("datetime64[ns]", "datetime64[s]"),
-        ("object", "object"),
-        ("category", "category"),
-    ],
-)
-def test_broadcast_of_keys_that_dask_hashes_apart(how, dtypes, routed):
-    """It would lose rows, unless every row meets every other."""
-    frames = [pd.DataFrame({"k": pd.Series(range(60)).astype(dtype)}) for dtype in dtypes]
-    with dask.config.set({"dataframe.convert-string": False}):
-        left = dd.from_pandas(frames[0], npartitions=60)
-        right = dd.from_pandas(frames[1].assign(y=1), npartitions=2)
-    stage = only(left.merge(right, on="k", how=how))
-    assert (stage.reason is None) == (how == "left")
+@pytest.mark.parametrize("npartitions", [None, 7])
+@pytest.mark.parametrize("how", ["left", "leftsemi", "right"])
+def test_broadcast_of_an_outer_join(how, npartitions, frame, other, routed, classes):
+    """Dask's plan for it loses rows; there is one that does not."""
+    many = dd.from_pandas(frame, npartitions=60, sort=False)
+    few = dd.from_pandas(other, npartitions=2, sort=False)
+    left, right = (few, many) if how == "right" else (many, few)
+    joined = left.merge(right, on="k", how=how, npartitions=npartitions)
+    side = "left" if how == "right" else "right"
+    assert f"cheaper plan: the {side} side is small" in only(joined).reason
+    names = classes(joined)
+    assert names[0] == "BlockwiseMerge"
+    assert "BroadcastJoin" not in names
+    assert joined.optimize().npartitions == (npartitions or 60)
+
+
+def test_broadcast_that_would_repeat_rows(frame, other, routed):
+    """A row of the left may have its like in several partitions of the right."""
+    left = dd.from_pandas(other, npartitions=2, sort=False)
+    right = dd.from_pandas(frame, npartitions=60, sort=False)
+    assert only(left.merge(right, on="k", how="leftsemi")).reason is None
 
 
 def test_frames_that_cannot_travel(left, right, routed):

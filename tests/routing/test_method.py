@@ -3,11 +3,11 @@
 import pickle
 
 import dask
+import dask.dataframe as dd
 import pandas as pd
 import pytest
 from dask.tokenize import tokenize
 
-import dask.dataframe as dd
 from dask_rcylon.routing.method import DasksMethod, DefaultMethod, asked, dasks
 from dask_rcylon.routing.target import Target
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from typing import ClassVar
 
 import dask
 import dask.bag as db
@@ -17,7 +18,7 @@ from dask_rcylon.scheduler import RcylonScheduler, scheduler
 
 
 class FakeCluster:
-    started = []
+    started: ClassVar[list] = []
 
     def __init__(self, **options):
         self.options = options
@@ -140,7 +141,6 @@ def test_current_client_with_a_pilot(client2, left, right, stages):
         left.merge(right, on="k").compute(scheduler="rcylon")
     persisted = left.persist(scheduler="rcylon")
     assert client2.futures
-    (future, *_) = persisted.dask.values()
     assert len(persisted) == len(left)
     assert scheduler._client is None
 
@@ -178,10 +178,9 @@ if __name__ == "__main__":
     df = dd.from_pandas(frame, npartitions=4)
     with dask.config.set(scheduler="rcylon"):
         results = []
-        threads = [
-            threading.Thread(target=lambda i=i: results.append(len(df.merge(df + i, on="k").compute())))
-            for i in range(3)
-        ]
+        def join(i):
+            results.append(len(df.merge(df + i, on="k").compute()))
+        threads = [threading.Thread(target=join, args=[i]) for i in range(3)]
         [t.start() for t in threads]; [t.join() for t in threads]
         assert sorted(results) == [38, 39, 40], results
         kept = df.shuffle("k").persist()

@@ -1,11 +1,11 @@
 """Which shuffles become stages."""
 
 import dask
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
 
-import dask.dataframe as dd
 from dask_rcylon import explain
 from dask_rcylon.stages import ShuffleStage
 

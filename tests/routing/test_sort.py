@@ -1,18 +1,17 @@
 """Which sorts become stages."""
 
 import dask
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
 
-import dask.dataframe as dd
 from dask_rcylon import explain
 from dask_rcylon.routing import hooks
 from dask_rcylon.routing.internals import SortValues
 from dask_rcylon.routing.sort import reason
 from dask_rcylon.routing.target import Target
 from dask_rcylon.stages import SortStage
-
 
 compute_here = dask.base.named_schedulers["sync"]
 

@@ -1,11 +1,13 @@
 """Where an expression goes is found out from who is sending it."""
 
+from typing import ClassVar
+
 import dask
 import dask.base
+import dask.dataframe as dd
 import pytest
 from distributed import Client, LocalCluster
 
-import dask.dataframe as dd
 from dask_rcylon.routing import target as module
 from dask_rcylon.routing.target import SENDERS, Target, pilot_behind, target
 
@@ -13,8 +15,8 @@ from dask_rcylon.routing.target import SENDERS, Target, pilot_behind, target
 class Spy(dd.dask_expr._expr.Blockwise):
     """Tells what the target is when it is lowered."""
 
-    _parameters = ["frame"]
-    seen = []
+    _parameters: ClassVar[list] = ["frame"]
+    seen: ClassVar[list] = []
 
     @staticmethod
     def operation(frame):
@@ -27,8 +29,8 @@ class Spy(dd.dask_expr._expr.Blockwise):
 class Asked(Spy):
     """Tells it also when it is asked for its divisions."""
 
-    _parameters = ["frame"]
-    asked = []
+    _parameters: ClassVar[list] = ["frame"]
+    asked: ClassVar[list] = []
 
     def _divisions(self):
         type(self).asked.append(target())
@@ -42,7 +44,7 @@ class Asked(Spy):
 class Nested(Spy):
     """Computes something else while it is lowered."""
 
-    _parameters = ["frame"]
+    _parameters: ClassVar[list] = ["frame"]
 
     def _lower(self):
         dd.dask_expr.new_collection(Spy(self.frame)).compute(scheduler="sync")
