@@ -145,6 +145,7 @@ def install() -> None:
 
 def uninstall() -> None:
     """Take the wrappers and names out: Dask is as it was."""
+    locks.lock()
     while _originals:
         (owner, name), original = _originals.popitem()
         setattr(owner, name, original)

@@ -16,10 +16,12 @@ from typing import Any
 
 from dask_rcylon.routing.internals import CoreExpr
 
+_taken: list[tuple[Any, Any]] = []
+
 
 def unlock() -> None:
     """Make the cached properties of Dask's expressions what they are from Python 3.12 on."""
-    if sys.version_info >= (3, 12):
+    if sys.version_info >= (3, 12) or _taken:
         return
     waiting: list[Any] = [CoreExpr]
     while waiting:
@@ -27,4 +29,12 @@ def unlock() -> None:
         waiting += kind.__subclasses__()
         for value in vars(kind).values():
             if isinstance(value, functools.cached_property):
+                _taken.append((value, value.lock))  # type: ignore[attr-defined]
                 value.lock = contextlib.nullcontext()  # type: ignore[attr-defined]
+
+
+def lock() -> None:
+    """Give the cached properties their locks back."""
+    while _taken:
+        value, own = _taken.pop()
+        value.lock = own

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from dask_rcylon.routing import plans, shuffle
+from dask_rcylon.routing.aligned import AlignedJoin
 from dask_rcylon.routing.decision import (
     Decision,
     frame_reason,
@@ -60,7 +61,7 @@ def lower(expr: Merge, target: Target, original: Any) -> Expr:
 
 
 def _plan(expr: Merge, target: Target) -> tuple[Expr | None, str | None]:
-    """Return the plan, if it is not the one Dask would make, and why it is no stage, if it is none."""
+    """Return the plan, if it is not just Dask's, and why it is no stage, if it is none."""
     why = method_reason(expr.shuffle_method, target)
     if why is None and expr.how not in _HOWS:
         why = f"how={expr.how!r} is not one that stages know"
@@ -138,7 +139,7 @@ def _keep_partitioning(expr: Merge, target: Target) -> Expr | None:
             if shuffle.reason(frame, target) is not None:
                 return None
         sides.append(frame)
-    return BlockwiseMerge(*sides, **expr.kwargs)
+    return AlignedJoin(*sides, **expr.kwargs)
 
 
 def origin(expr: Expr, target: Target) -> str | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dask_rcylon.routing.internals import BlockwiseMerge, Expr, Merge, Repartition
+from dask_rcylon.routing.aligned import AlignedJoin
+from dask_rcylon.routing.internals import Expr, Merge, Repartition
 from dask_rcylon.routing.keys import levels
 
 
@@ -53,7 +54,7 @@ def _with_small_side(expr: Merge, small: str) -> Expr:
         count = 1 if side == small else expr.operand("_npartitions")
         if count is not None:
             sides[side] = Repartition(frame, new_partitions=count)
-    return BlockwiseMerge(*sides.values(), **expr.kwargs)
+    return AlignedJoin(*sides.values(), **expr.kwargs)
 
 
 def outputs(expr: Merge) -> int:

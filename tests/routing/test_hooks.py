@@ -1,5 +1,8 @@
 """Where Dask is changed, and that it can be put back."""
 
+import contextlib
+import functools
+
 import dask
 import dask.base
 import dask.dataframe as dd
@@ -112,3 +115,16 @@ def test_plans_without_a_pilot_are_dasks(operation, scheduler, frame, other):
         with_hooks = plan()
         hooks.uninstall()
         assert plan() == with_hooks
+
+
+def test_divisions_do_not_wait_for_each_other():
+    """Up to Python 3.11 all expressions share the lock of a cached property."""
+    properties = [
+        value
+        for value in vars(_expr.Expr).values()
+        if isinstance(value, functools.cached_property) and hasattr(value, "lock")
+    ]
+    hooks.install()
+    assert all(isinstance(each.lock, contextlib.nullcontext) for each in properties)
+    hooks.uninstall()
+    assert not any(isinstance(each.lock, contextlib.nullcontext) for each in properties)

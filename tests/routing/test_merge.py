@@ -108,7 +108,7 @@ def test_broadcast_of_an_outer_join(how, npartitions, frame, other, routed, clas
     side = "left" if how == "right" else "right"
     assert f"cheaper plan: the {side} side is small" in only(joined).reason
     names = classes(joined)
-    assert names[0] == "BlockwiseMerge"
+    assert names[0] == "AlignedJoin"
     assert "BroadcastJoin" not in names
     assert joined.optimize().npartitions == (npartitions or 60)
 
@@ -145,6 +145,7 @@ def test_shuffled_by_us_stays(left, right, routed, classes):
     names = classes(joined)
     assert names.count("JoinStage") == 1
     assert names.count("ShuffleStage") == 1
+    assert names[0] == "AlignedJoin"
 
 
 def test_both_shuffled_by_us_stay(left, right, routed, classes):
