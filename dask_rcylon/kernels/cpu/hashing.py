@@ -17,6 +17,8 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from dask_rcylon.kernels.cpu.memory import as_input, load_word
+
 UInt64 = npt.NDArray[np.uint64]
 
 #: Hash of null, NaN, NaT and None.
@@ -27,7 +29,6 @@ _C2 = np.uint64(0xC4CEB9FE1A85EC53)
 _M = np.uint64(0xC6A4A7935BD1E995)
 _S33 = np.uint64(33)
 _S47 = np.uint64(47)
-_S8 = np.uint64(8)
 _NO_VALIDITY = np.empty(0, np.uint8)
 _NAT = np.int64(np.iinfo(np.int64).min)
 
@@ -76,30 +77,41 @@ def _hash_ticks(values: Any, factor: Any, validity: Any, out: Any, combine: Any)
 
 
 @nb.njit(nogil=True, inline="always")
-def _hash_one(data: Any, low: Any, high: Any) -> Any:
+def _fold(h: Any, word: Any) -> Any:
+    word *= _M
+    word ^= word >> _S47
+    word *= _M
+    return (h ^ word) * _M
+
+
+@nb.njit(nogil=True, inline="always")
+def _hash_one(start: Any, data: Any, low: Any, high: Any) -> Any:
     h = np.uint64(high - low) * _M
     i = low
-    while i < high:
-        word = np.uint64(0)
-        stop = min(i + 8, high)
-        for j in range(i, stop):
-            word |= np.uint64(data[j]) << np.uint64((j - i) * 8)
-        word *= _M
-        word ^= word >> _S47
-        word *= _M
-        h = (h ^ word) * _M
+    while i + 8 <= high:
+        h = _fold(h, load_word(start + i))
         i += 8
+    if i < high:
+        word = np.uint64(0)
+        if high - low >= 8:
+            # The last 8 bytes, without those that have been consumed.
+            word = load_word(start + high - 8) >> np.uint64((i + 8 - high) * 8)
+        else:
+            for j in range(i, high):
+                word |= np.uint64(data[j]) << np.uint64((j - i) * 8)
+        h = _fold(h, word)
     return mix(h)
 
 
 @nb.njit(nogil=True, cache=True)
 def _hash_bytes(offsets: Any, data: Any, validity: Any, out: Any, combine: Any) -> None:
     masked = len(validity) > 0
+    start = np.int64(data.ctypes.data)
     for i in range(len(offsets) - 1):
         if masked and validity[i] == 0:
             h = NULL_HASH
         else:
-            h = _hash_one(data, offsets[i], offsets[i + 1])
+            h = _hash_one(start, data, offsets[i], offsets[i + 1])
         _emit(out, i, h, combine)
 
 
@@ -108,6 +120,10 @@ def _hash_codes(codes: Any, table: Any, out: Any, combine: Any) -> None:
     for i in range(len(codes)):
         h = table[codes[i]] if codes[i] >= 0 else NULL_HASH
         _emit(out, i, h, combine)
+
+
+def _mask(validity: npt.NDArray[np.uint8] | None) -> npt.NDArray[np.uint8]:
+    return as_input(_NO_VALIDITY if validity is None else validity)
 
 
 def hash_numbers(
@@ -129,9 +145,8 @@ def hash_numbers(
     combine : bool
         Whether to combine with what `out` holds (a further key column) or to overwrite it.
     """
-    floats = np.ascontiguousarray(values, dtype=np.float64)
-    mask = _NO_VALIDITY if validity is None else validity
-    _hash_float_bits(floats, floats.view(np.uint64), mask, out, combine)
+    floats = as_input(values.astype(np.float64, copy=False))
+    _hash_float_bits(floats, floats.view(np.uint64), _mask(validity), out, combine)
 
 
 def hash_ticks(
@@ -142,9 +157,8 @@ def hash_ticks(
     combine: bool = False,
 ) -> None:
     """Hash times: `values` ticks of `factor` nanoseconds each, modulo 2**64; see `hash_numbers`."""
-    mask = _NO_VALIDITY if validity is None else validity
-    ticks = np.ascontiguousarray(values, dtype=np.int64)
-    _hash_ticks(ticks, np.uint64(factor), mask, out, combine)
+    ticks = as_input(values.astype(np.int64, copy=False))
+    _hash_ticks(ticks, np.uint64(factor), _mask(validity), out, combine)
 
 
 def hash_bytes(
@@ -155,12 +169,11 @@ def hash_bytes(
     combine: bool = False,
 ) -> None:
     """Hash strings: value i is ``data[offsets[i]:offsets[i+1]]``; see `hash_numbers`."""
-    mask = _NO_VALIDITY if validity is None else validity
-    _hash_bytes(offsets, data, mask, out, combine)
+    _hash_bytes(as_input(offsets), as_input(data), _mask(validity), out, combine)
 
 
 def hash_codes(
     codes: npt.NDArray[np.int64], table: UInt64, out: UInt64, combine: bool = False
 ) -> None:
     """Hash dictionary codes by the hashes of what they stand for; negative codes are null."""
-    _hash_codes(codes, table, out, combine)
+    _hash_codes(as_input(codes), as_input(table), out, combine)

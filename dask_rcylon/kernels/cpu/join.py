@@ -9,6 +9,10 @@ scattered: payload columns are gathered once, by the caller.
 
 Equality is always verified.  A single key of up to 8 bytes is its own proof; for strings and for
 several keys the table holds 64-bit hashes and candidates are compared in full.
+
+All rows of a bucket agree in the high bits of their hash: that is how they came to it (see
+`partition`), and for times and floats it is the very hash that is used here.  So partitions are
+told apart by low bits, and slots of the tables by those in the middle.
 """
 
 from __future__ import annotations
@@ -19,9 +23,9 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from dask_rcylon.kernels.cpu.gather import take_var
+from dask_rcylon.kernels.cpu.gather import take_fixed, take_var
 from dask_rcylon.kernels.cpu.hashing import hash_bytes, mix
-from dask_rcylon.kernels.cpu.memory import compare_bytes
+from dask_rcylon.kernels.cpu.memory import as_input, compare_bytes
 
 UInt8 = npt.NDArray[np.uint8]
 UInt64 = npt.NDArray[np.uint64]
@@ -33,6 +37,7 @@ _BUILD_ROWS = 1 << 13
 _MOST_BITS = 12
 
 _KEY, _WORDS, _BYTES = 0, 1, 2
+#: Bits of the mixed key above those that tell partitions apart.
 _S20 = np.uint64(20)
 _ONE = np.uint64(1)
 _NO_WORDS = np.empty((1, 0), np.uint64)
@@ -42,9 +47,9 @@ _NO_OFFSETS = np.empty(1, np.int64)
 
 @nb.njit(nogil=True, cache=True)
 def _radix(keys: Any, bits: Any, out_keys: Any, out_rows: Any) -> Any:
-    """Scatter keys and row numbers by the top bits of the mixed key; return the bounds."""
+    """Scatter keys and row numbers by the low bits of the mixed key; return the bounds."""
     parts = 1 << bits
-    shift = np.uint64(64 - bits)
+    mask = np.uint64(parts - 1)
     bounds = np.zeros(parts + 1, np.int64)
     if bits == 0:
         bounds[1] = len(keys)
@@ -53,16 +58,16 @@ def _radix(keys: Any, bits: Any, out_keys: Any, out_rows: Any) -> Any:
             out_rows[i] = i
         return bounds
     for i in range(len(keys)):
-        bounds[np.int64(mix(keys[i]) >> shift) + 1] += 1
+        bounds[np.int64(mix(keys[i]) & mask) + 1] += 1
     for p in range(parts):
         bounds[p + 1] += bounds[p]
     next_ = bounds.copy()
     for i in range(len(keys)):
-        p = np.int64(mix(keys[i]) >> shift)
-        to = next_[p]
+        part = np.int64(mix(keys[i]) & mask)
+        to = next_[part]
         out_keys[to] = keys[i]
         out_rows[to] = i
-        next_[p] = to + 1
+        next_[part] = to + 1
     return bounds
 
 
@@ -248,7 +253,9 @@ def _scattered(keys: UInt64, bits: int) -> tuple[UInt64, npt.NDArray[np.uint32],
         raise ValueError(f"a bucket has {len(keys)} rows; use more partitions (at most 2**32 rows)")
     out_keys = np.empty(len(keys), np.uint64)
     out_rows = np.empty(len(keys), np.uint32)
-    bounds = _radix(keys, bits, out_keys, out_rows)
+    bounds = _radix(as_input(keys), bits, out_keys, out_rows)
+    if np.diff(bounds).max(initial=0) >= 2**31:
+        raise ValueError("a key has more than 2**31 rows in one bucket")
     return out_keys, out_rows, bounds
 
 
@@ -265,16 +272,18 @@ class _Side:
     ) -> None:
         self.keys = keys
         self.words = words
-        self.strings = (offsets, data, _NO_BYTES if null is None else null)
+        self.strings = (offsets, data)
+        self.null = null
 
     def proof(self, rows: npt.NDArray[np.uint32], mode: int) -> tuple[UInt64, Int64, UInt8, UInt8]:
-        """Return what proves equality in the order of the partitions: compared there, it is in cache."""
+        """Return what proves equality in the order of the partitions: in cache when compared."""
+        no_null = _NO_BYTES
         if mode == _WORDS:
-            return np.ascontiguousarray(self.words[:, rows]), *self.strings
+            return np.stack([take_fixed(word, rows) for word in self.words]), *self.strings, no_null
         if mode == _BYTES:
-            offsets, data, null = self.strings
-            return self.words, *take_var(offsets, data, rows), null[rows] if len(null) else null
-        return self.words, *self.strings
+            null = no_null if self.null is None else take_fixed(self.null, rows)
+            return self.words, *take_var(*self.strings, rows), null
+        return self.words, *self.strings, no_null
 
 
 def _join(
@@ -341,8 +350,8 @@ def join_fixed(
     both = []
     for words in (left, right):
         hashes = np.empty(words.shape[1], np.uint64)
-        _mix_words(words, hashes)
-        both.append(_Side(hashes, words=np.ascontiguousarray(words)))
+        _mix_words(as_input(words), hashes)
+        both.append(_Side(hashes, words=words))
     return _join(both[0], both[1], _WORDS, keep_left, keep_right, semi)
 
 
@@ -418,7 +427,7 @@ def factorize_bytes(
     right_data: UInt8,
     right_null: UInt8 | None,
 ) -> tuple[UInt64, UInt64]:
-    """Number strings so that equal strings of both sides, and only these, have equal numbers.
+    """Give equal strings of both sides, and only these, equal numbers.
 
     Returns
     -------
@@ -436,5 +445,5 @@ def factorize_bytes(
         )
     side = _string_side(offsets, data, null)
     out = np.empty(len(side.keys), np.uint64)
-    _first_rows(side.keys, *side.strings, out)
+    _first_rows(side.keys, *side.strings, _NO_BYTES if null is None else null, out)
     return out[: len(left_offsets) - 1], out[len(left_offsets) - 1 :]

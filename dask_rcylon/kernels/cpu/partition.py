@@ -14,7 +14,7 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from dask_rcylon.kernels.cpu.memory import copy_bytes
+from dask_rcylon.kernels.cpu.memory import as_input, copy_bytes
 
 UInt8 = npt.NDArray[np.uint8]
 UInt32 = npt.NDArray[np.uint32]
@@ -95,7 +95,7 @@ def partition_ids(hashes: UInt64, parts: int) -> Ids:
         Partition of each row.
     """
     ids = np.empty(len(hashes), id_dtype(parts))
-    _partition_ids(hashes, np.uint64(parts), ids)
+    _partition_ids(as_input(hashes), np.uint64(parts), ids)
     return ids
 
 
@@ -108,7 +108,7 @@ def count_ids(ids: Ids, parts: int) -> Int64:
         If a number is not below `parts`.
     """
     rows = np.zeros(parts, np.int64)
-    bad = _count_ids(ids, rows)
+    bad = _count_ids(as_input(ids), rows)
     if bad >= 0:
         raise ValueError(f"row {bad} is for partition {ids[bad]}, but there are only {parts}")
     return rows
@@ -117,7 +117,7 @@ def count_ids(ids: Ids, parts: int) -> Int64:
 def count_bytes(lengths: UInt32, ids: Ids, parts: int) -> Int64:
     """Sum the lengths of the rows of each partition."""
     sums = np.zeros(parts, np.int64)
-    _count_bytes(lengths, ids, sums)
+    _count_bytes(as_input(lengths), as_input(ids), sums)
     return sums
 
 
@@ -135,6 +135,7 @@ def scatter_fixed(values: npt.NDArray[Any], ids: Ids, dest: UInt8, starts: Int64
     starts : int64 array (P,)
         Byte in `dest` of each bucket's first value, a multiple of 8.
     """
+    values, ids = as_input(values), as_input(ids)
     if values.ndim == 2:
         _scatter_wide(values, ids, dest.view(np.uint64), starts // 8)
         return
@@ -144,4 +145,4 @@ def scatter_fixed(values: npt.NDArray[Any], ids: Ids, dest: UInt8, starts: Int64
 
 def scatter_var(offsets: Int64, data: UInt8, ids: Ids, dest: UInt8, starts: Int64) -> None:
     """Write each string's bytes behind those already in its bucket; see `scatter_fixed`."""
-    _scatter_var(offsets, data, ids, dest, starts.copy())
+    _scatter_var(as_input(offsets), as_input(data), as_input(ids), dest, starts.copy())

@@ -14,6 +14,7 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from dask_rcylon.kernels.cpu.memory import as_input, load_word, swap_bytes
 from dask_rcylon.kernels.cpu.partition import Ids, id_dtype
 
 UInt8 = npt.NDArray[np.uint8]
@@ -24,6 +25,8 @@ _DIGIT = 11
 _RADIX = 1 << _DIGIT
 #: Up to this many bounds it is faster to compare with all, several at once, than to search.
 _FEW = 24
+#: Values that are searched for together.
+_BLOCK = 512
 
 
 @nb.njit(nogil=True, cache=True)
@@ -100,52 +103,62 @@ def argsort(words: UInt64) -> Int64:
     order = np.arange(n, dtype=number)
     if n == 0:
         return order.astype(np.int64)
-    sorted_ = _argsort(np.ascontiguousarray(words), order, np.empty(n, number))
+    sorted_ = _argsort(as_input(words), order, np.empty(n, number))
     return sorted_.astype(np.int64, copy=False)  # type: ignore[no-any-return]
 
 
-@nb.njit(nogil=True, inline="always")
-def _count_below(bounds: Any, value: Any) -> Any:
-    """Count the bounds below a value, without a branch that depends on the value.
+@nb.njit(nogil=True, cache=True)
+def _count_reached(bounds: Any, values: Any, reached: Any) -> None:
+    """Count, for each of a block of values, the bounds that it has reached; NaN reaches all.
 
-    A mispredicted branch per step would cost more than the whole search (Khuong and Morin 2017,
-    "Array layouts for comparison-based searching").
+    A binary search mispredicts every other branch and then waits for memory.  Here all values of a
+    block take the same step at a time, without branches (Khuong and Morin 2017, "Array layouts for
+    comparison-based searching"): the steps of different values overlap, in vector registers.
     """
-    low = 0
-    length = len(bounds)
-    if length <= _FEW:
+    for j in range(len(values)):
+        reached[j] = 0
+    if len(bounds) <= _FEW:
         for bound in bounds:
-            low += np.int64(bound < value)
-        return low
+            for j in range(len(values)):
+                reached[j] += not (values[j] < bound)
+        return
+    length = len(bounds)
     while length > 0:
         half = (length + 1) // 2
-        low += half * (bounds[low + half - 1] < value)
+        step, last = np.uint32(half), np.uint32(half - 1)
+        for j in range(len(values)):
+            # Unsigned, so that no check for negative indices is in the way.
+            at = reached[j]
+            is_below = not (values[j] < bounds[np.uint64(at + last)])
+            reached[j] = at + step * np.uint32(is_below)
         length -= half
-    return low
 
 
 @nb.njit(nogil=True, cache=True)
 def _split_ids(
     words: Any, first: Any, leading: Any, splitters: Any, parts: Any, rows: Any, out: Any
 ) -> None:
-    count = len(leading)
-    for i in range(words.shape[1]):
-        low = _count_below(leading, words[0, i])
-        # Where leading words are equal, further words and the place in the input decide.
-        high = count if low < count and leading[low] == words[0, i] else low
-        while low < high:
-            middle = (low + high) // 2
-            # Is the splitter not after the row?
-            reached = parts[middle] < first or (parts[middle] == first and rows[middle] <= i)
-            for k in range(words.shape[0]):
-                if splitters[middle, k] != words[k, i]:
-                    reached = splitters[middle, k] < words[k, i]
-                    break
-            if reached:
-                low = middle + 1
-            else:
-                high = middle
-        out[i] = low
+    reached = np.empty(_BLOCK, np.uint32)
+    for start in range(0, words.shape[1], _BLOCK):
+        stop = min(start + _BLOCK, words.shape[1])
+        _count_reached(leading, words[0, start:stop], reached)
+        for i in range(start, stop):
+            high = np.int64(reached[i - start])
+            # Where leading words are equal, further words and the place in the input decide.
+            low = 0 if high > 0 and leading[high - 1] == words[0, i] else high
+            while low < high:
+                middle = (low + high) // 2
+                # Is the splitter not after the row?
+                passed = parts[middle] < first or (parts[middle] == first and rows[middle] <= i)
+                for k in range(words.shape[0]):
+                    if splitters[middle, k] != words[k, i]:
+                        passed = splitters[middle, k] < words[k, i]
+                        break
+                if passed:
+                    low = middle + 1
+                else:
+                    high = middle
+            out[i] = low
 
 
 def split_ids(
@@ -172,21 +185,25 @@ def split_ids(
     """
     out = np.zeros(words.shape[1], id_dtype(len(splitters) + 1))
     if len(splitters):
-        leading = np.ascontiguousarray(splitters[:, 0])
-        _split_ids(words, first, leading, splitters, splitter_part, splitter_row, out)
+        leading = as_input(splitters[:, 0])
+        places = as_input(splitter_part), as_input(splitter_row)
+        _split_ids(as_input(words), first, leading, as_input(splitters), *places, out)
     return out
 
 
 @nb.njit(nogil=True, cache=True)
 def _string_words(offsets: Any, data: Any, chunks: Any, flip: Any, out: Any) -> None:
+    memory = np.int64(data.ctypes.data)
     for i in range(len(offsets) - 1):
         low, high = offsets[i], offsets[i + 1]
         for c in range(chunks):
             word = np.uint64(0)
             start = low + 8 * c
-            stop = min(start + 8, high)
-            for j in range(start, stop):
-                word |= np.uint64(data[j]) << np.uint64(56 - 8 * (j - start))
+            if start + 8 <= high:
+                word = swap_bytes(load_word(memory + start))
+            else:
+                for j in range(start, high):
+                    word |= np.uint64(data[j]) << np.uint64(56 - 8 * (j - start))
             out[c, i] = word ^ flip
         out[chunks, i] = np.uint64(min(high - low, 8 * chunks + 1)) ^ flip
 
@@ -211,21 +228,18 @@ def string_words(offsets: Int64, data: UInt8, chunks: int, descending: bool) -> 
     """
     out = np.empty((chunks + 1, len(offsets) - 1), np.uint64)
     flip = np.uint64(0xFFFFFFFFFFFFFFFF if descending else 0)
-    _string_words(offsets, data, chunks, flip, out)
+    _string_words(as_input(offsets), as_input(data), chunks, flip, out)
     return out
 
 
 @nb.njit(nogil=True, cache=True)
-def _searchsorted(values: Any, bounds: Any, out: Any) -> None:
-    # Partition p holds what has reached bound p but not bound p + 1; the ends take the rest.
-    inner = bounds[1:-1]
-    last = len(inner)
-    for i in range(len(values)):
-        value = values[i]
-        p = _count_below(inner, value)
-        while p < last and inner[p] == value:
-            p += 1
-        out[i] = last if value != value else p
+def _searchsorted(values: Any, inner: Any, out: Any) -> None:
+    reached = np.empty(_BLOCK, np.uint32)
+    for start in range(0, len(values), _BLOCK):
+        stop = min(start + _BLOCK, len(values))
+        _count_reached(inner, values[start:stop], reached)
+        for i in range(start, stop):
+            out[i] = reached[i - start]
 
 
 def searchsorted_numbers(values: npt.NDArray[Any], bounds: npt.NDArray[Any]) -> Ids:
@@ -244,5 +258,6 @@ def searchsorted_numbers(values: npt.NDArray[Any], bounds: npt.NDArray[Any]) -> 
         Partition numbers; what lies outside goes to the nearest.
     """
     out = np.empty(len(values), id_dtype(len(bounds) - 1))
-    _searchsorted(np.ascontiguousarray(values), bounds, out)
+    # Partition p holds what has reached bound p but not bound p + 1; the ends take the rest.
+    _searchsorted(as_input(values), as_input(bounds[1:-1]), out)
     return out

@@ -14,7 +14,7 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from dask_rcylon.kernels.cpu.memory import copy_bytes, fill_bytes
+from dask_rcylon.kernels.cpu.memory import as_input, copy_bytes, fill_bytes
 
 Int64 = npt.NDArray[np.int64]
 
@@ -73,7 +73,7 @@ def bucket_bytes(counts: Int64, widths: Int64) -> Int64:
         Bytes; every buffer is padded to a multiple of 8.
     """
     out = np.empty(len(counts), np.int64)
-    _bucket_bytes(counts, widths, out)
+    _bucket_bytes(as_input(counts), as_input(widths), out)
     return out
 
 
@@ -94,4 +94,4 @@ def unpack(
     position : int64 array (B, 1 + V)
         Rows, and bytes of each variable buffer, that lie before this fragment's.
     """
-    _unpack(source, counts, widths, dest, position)
+    _unpack(*(as_input(array) for array in (source, counts, widths, dest, position)))
