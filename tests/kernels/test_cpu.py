@@ -141,9 +141,7 @@ def expected_pairs(left, right, keep_left, keep_right, semi):
         return sorted((i, -1) for i in a.i[a.k.isin(b.k)])
     how = {(0, 0): "inner", (1, 0): "left", (0, 1): "right", (1, 1): "outer"}
     found = a.merge(b, on="k", how=how[keep_left, keep_right])
-    return sorted(
-        zip(found.i.fillna(-1).astype(int), found.j.fillna(-1).astype(int), strict=True)
-    )
+    return sorted(zip(found.i.fillna(-1).astype(int), found.j.fillna(-1).astype(int), strict=True))
 
 
 FLAGS = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (1, 1, 0), (0, 0, 1)]
