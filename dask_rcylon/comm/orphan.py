@@ -2,14 +2,14 @@
 
 A process that is killed can't tidy up, and a rank can't be relied on to notice: it may hold the
 GIL for minutes, so that no watching thread of it runs.  Nor does a launcher clean up behind every
-end: Hydra puts each rank in a session of its own, Open MPI's ranks outlive a killed ``prterun``, and
-both leave their shared-memory files behind ranks that were killed.
+end: Hydra puts each rank in a session of its own, Open MPI's ranks outlive a killed ``prterun``,
+and both leave their shared-memory files behind ranks that were killed.
 
 So a job runs under a guard: this file, run as a program of its own that imports next to nothing
 (about 10 MB).  It starts ``mpiexec``, adopts what that leaves behind (as "child subreaper"), and
 ends everything when its owner says so, or closes the pipe, which the kernel does when the owner is
-killed.  There is one way to end a world, whatever the reason; each close exercises it.  If the guard
-itself is killed, the kernel sends ``mpiexec`` a SIGTERM.
+killed.  There is one way to end a world, whatever the reason; each close exercises it.  If the
+guard itself is killed, the kernel sends ``mpiexec`` a SIGTERM.
 
     python -P orphan.py OWNER_PID DIRECTORY COMMAND...
 
@@ -26,7 +26,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 #: What the owner writes to the guard's stdin: all ranks have joined; end the job.
@@ -38,6 +38,10 @@ _PATIENCE = 3.0
 _PATIENCE_WITH_RANKS = 1.0
 #: Seconds between looks at whether the owner, whose pipe a fork of it may hold, is still there.
 _INTERVAL = 1.0
+#: The same until the ranks have joined, and between looks at the files they make meanwhile.
+_INTERVAL_AT_START = 0.2
+#: ``mpiexec`` can't tidy up before it is this old, in seconds.
+_MINORITY = 0.3
 #: Files in shared memory which the MPI libraries and the transports under them make.
 _SEGMENTS = ("mpich_shm_", "sm_segment.", "vader_segment.", "osc_sm", "osc_rdma", "ucx_shm")
 
@@ -63,7 +67,6 @@ class Guard:
         self._command = command
         self._segments: dict[Path, int] = {}
         self._status: int | None = None
-        self._pid = 0
 
     def run(self) -> int:
         """Run the job to its end and return its exit status."""
@@ -76,38 +79,45 @@ class Guard:
             signal.signal(number, lambda number, _: told.append(number))
         signal.signal(signal.SIGCHLD, lambda *_: None)
         try:
-            self._pid = subprocess.Popen(
+            # Kept: it would take the exit status away with it when it is collected.
+            self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.DEVNULL,
                 # Safe: this process has one thread, which ends last.
                 preexec_fn=lambda: _control(_DEATH_SIGNAL, signal.SIGTERM),
-            ).pid
+            )
         except OSError as error:
             print(f"{self._command[0]}: {error}", file=sys.stderr)
-            self._remove()
+            remove(self._segments, self._directory)
             return 127
+        born, joined = time.monotonic(), False
         while self._status is None and not told and os.getppid() == self._owner:
-            ready, _, _ = select.select([0, wake], [], [], _INTERVAL)
+            interval = _INTERVAL if joined else _INTERVAL_AT_START
+            ready, _, _ = select.select([0, wake], [], [], interval)
             if wake in ready:
                 os.read(wake, 4096)
             self._reap()
             if 0 in ready:
-                said = os.read(0, 1)
-                if said != JOINED:
+                if os.read(0, 1) != JOINED:
                     break
-                self._note_segments()
+                joined = True
+                self._note()
+            elif not joined:
+                self._note()
+        if not joined and self._status is None:
+            self._wait(born + _MINORITY - time.monotonic())
         self._end()
-        self._remove()
+        remove(self._segments, self._directory)
         return 1 if self._status is None else self._status
 
     def _end(self) -> None:
         """End the job and all that it has started."""
-        self._note_segments()
         patience = _PATIENCE_WITH_RANKS
         if self._status is None:
             patience = _PATIENCE
+            self._note()
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._pid, signal.SIGTERM)
+                os.kill(self._process.pid, signal.SIGTERM)
         if self._wait(patience):
             return
         for _ in range(100):
@@ -121,8 +131,13 @@ class Guard:
         """Wait until no descendant is left; return whether that is so."""
         deadline = time.monotonic() + seconds
         while self._reap() and time.monotonic() < deadline:
+            self._note()
             time.sleep(0.005)
         return not self._reap()
+
+    def _note(self) -> None:
+        """Take note of the files that the ranks have mapped, as they may leave them behind."""
+        self._segments.update(segments(_descendants()))
 
     def _reap(self) -> bool:
         """Take the exit statuses of children that have ended; return whether others live."""
@@ -133,29 +148,40 @@ class Guard:
                 return False
             if pid == 0:
                 return True
-            if pid == self._pid:
+            if pid == self._process.pid:
                 code = os.waitstatus_to_exitcode(status)
+                self._process.returncode = code
                 self._status = 128 - code if code < 0 else code
 
-    def _note_segments(self) -> None:
-        """Note which files in shared memory the ranks have mapped."""
-        for pid in _descendants():
-            with contextlib.suppress(OSError):
-                for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
-                    fields = line.split(None, 5)
-                    if len(fields) < 6 or not fields[5].startswith("/dev/shm/"):
-                        continue
+
+def segments(pids: Iterable[int]) -> dict[Path, int]:
+    """Return the files in shared memory which MPI has made for processes.
+
+    Returns
+    -------
+    dict
+        Path and number of the inode.
+    """
+    found = {}
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+                fields = line.split(None, 5)
+                if len(fields) == 6 and fields[5].startswith("/dev/shm/"):
                     path = Path(fields[5])
                     if path.name.startswith(_SEGMENTS):
-                        self._segments[path] = int(fields[4])
+                        found[path] = int(fields[4])
+    return found
 
-    def _remove(self) -> None:
-        """Remove the files that the job has left behind."""
-        for path, inode in self._segments.items():
-            with contextlib.suppress(OSError):
-                if path.stat().st_ino == inode:
-                    path.unlink()
-        shutil.rmtree(self._directory, ignore_errors=True)
+
+def remove(found: Mapping[Path, int], directory: str) -> None:
+    """Remove the files that a job has left behind."""
+    for path, inode in found.items():
+        with contextlib.suppress(OSError):
+            # Another world may have taken the name since.
+            if path.stat().st_ino == inode:
+                path.unlink()
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def _descendants() -> list[int]:
