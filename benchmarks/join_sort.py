@@ -2,8 +2,8 @@
 
 Both methods get a cluster of the same size on this machine, both up at once, and take turns, so
 that a machine that slows down slows both.  Inputs are persisted beforehand; a run is the time until
-the result is persisted too.  Medians and ratios are printed; peak memory is the sum over the workers
-of what each held at most while it ran.
+the result is persisted too.  Medians and ratios are printed; peak memory is the sum over the
+workers of what each held at most while it ran.
 
     python benchmarks/join_sort.py --rows 10_000_000 --partitions 16 --ranks 2
 """

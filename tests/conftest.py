@@ -14,6 +14,7 @@ import pytest
 from distributed import Client
 
 from dask_rcylon import LocalMPICluster
+from dask_rcylon.comm.mpi import WORLD_VARIABLE
 from dask_rcylon.pilot.attach import pilot_of
 
 #: Whatever this run starts inherits this mark.
@@ -102,11 +103,12 @@ def assert_same_rows():
 
 
 def ranks_alive():
-    """Return the processes that this run has started and that still live."""
+    """Return the processes of worlds that this run has started and that still live."""
     alive = []
     for process in psutil.process_iter(["pid"]):
         try:
-            if process.environ().get(_MARK) == _RUN and process.pid != os.getpid():
+            environ = process.environ()
+            if environ.get(_MARK) == _RUN and WORLD_VARIABLE in environ:
                 alive.append(process.pid)
         except psutil.Error:
             continue

@@ -108,11 +108,11 @@ class LocalMPICluster(SpecCluster):
         **worker_options: Any,
     ) -> None:
         ranks, threads = _sizes(n_workers, threads_per_worker)
-        if security is True:
-            security = Security.temporary()
-        security = security or Security()
+        tls: Security = security
+        if not isinstance(security, Security):
+            tls = Security.temporary() if security else Security()
         if protocol is None:
-            protocol = "tls://" if security.require_encryption else "tcp://"
+            protocol = "tls://" if tls.require_encryption else "tcp://"
         if host is None and interface is None:
             host = "127.0.0.1"
         if memory_limit == "auto":
@@ -138,7 +138,7 @@ class LocalMPICluster(SpecCluster):
                     "port": scheduler_port,
                     "interface": interface,
                     "protocol": options["protocol"],
-                    "security": security,
+                    "security": tls,
                     "dashboard": dashboard_address is not None,
                     "dashboard_address": dashboard_address,
                     "plugins": (plugin,),
@@ -155,14 +155,14 @@ class LocalMPICluster(SpecCluster):
                         "options": options,
                         "directory": local_directory,
                         "mpiexec": mpiexec,
-                        "security": security,
+                        "security": tls,
                     },
                 }
             },
             asynchronous=asynchronous,
             loop=loop,
             silence_logs=silence_logs,
-            security=security,
+            security=tls,
         )
 
     @property
@@ -231,8 +231,8 @@ def _sizes(n_workers: int | None, threads_per_worker: int | None) -> tuple[int, 
             f"n_workers={n_workers} is more than {_MOST_RANKS_PER_CPU} ranks for each of the "
             f"{CPU_COUNT} CPUs of this machine; at most {most} are allowed"
         )
-    if n_workers is None and threads_per_worker is None:
-        return nprocesses_nthreads()  # type: ignore[no-any-return]
     if n_workers is None:
+        if threads_per_worker is None:
+            return nprocesses_nthreads()  # type: ignore[no-any-return]
         return max(1, CPU_COUNT // threads_per_worker), threads_per_worker
     return n_workers, threads_per_worker or max(1, -(-CPU_COUNT // n_workers))

@@ -6,7 +6,7 @@ Five forms hold every dtype; the form follows from the dtype alone:
 form       buffers                                        dtypes
 =========  =============================================  ==========================================
 plain      values                                         NumPy numbers, times, time zones, periods
-masked     values, validity                               nullable and Arrow numbers, times, decimals
+masked     values, validity                               nullable, Arrow numbers, times, decimals
 bytes      lengths, bytes, validity                       strings, Arrow strings and binaries
 category   codes                                          categoricals
 object     tags, lengths, bytes                           Python objects, nested Arrow, all the rest
@@ -269,7 +269,7 @@ def _decode_objects(dtype: Any, column: Column) -> Any:
             items[i] = raw[bounds[i] : bounds[i + 1]].decode()
         else:
             items[i] = pickle.loads(raw[bounds[i] : bounds[i + 1]])
-    if dtype == object:
+    if dtype == np.dtype(object):
         return items
     if isinstance(dtype, pd.ArrowDtype):
         array = pa.array(items.tolist(), type=dtype.pyarrow_dtype)

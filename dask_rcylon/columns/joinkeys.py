@@ -69,9 +69,9 @@ def indexers(left: Sequence[Any], right: Sequence[Any], how: str) -> tuple[Int64
     (left_indexer, right_indexer) : int64 arrays, or None
         Row numbers, -1 where there is none; None if the kernels can't do these dtypes exactly.
     """
-    pairs = []
-    for pair in zip(left, right, strict=True):
-        key = _normalise(*pair)
+    pairs: list[tuple[_Words, _Words] | tuple[_Strings, _Strings]] = []
+    for columns in zip(left, right, strict=True):
+        key = _normalise(*columns)
         if key is None:
             return None
         pairs.append(key)
@@ -95,10 +95,10 @@ def indexers(left: Sequence[Any], right: Sequence[Any], how: str) -> tuple[Int64
             continue
         assert isinstance(one, _Words) and isinstance(two, _Words)
         nullable = one.null is not None or two.null is not None
-        for rows, key in zip(sides, (one, two), strict=True):
-            rows.append(key.words)
+        for rows, side in zip(sides, (one, two), strict=True):
+            rows.append(side.words)
             if nullable:
-                null = np.zeros(key.words.shape[1], np.uint8) if key.null is None else key.null
+                null = np.zeros(side.words.shape[1], np.uint8) if side.null is None else side.null
                 rows.append(null.astype(np.uint64)[np.newaxis])
     return join_fixed(np.vstack(sides[0]), None, np.vstack(sides[1]), None, *keep)
 
@@ -151,7 +151,7 @@ def _strings(array: Any) -> _Strings | None:
             return None
         offsets, data, validity = string_buffers(array)
         return _Strings(offsets, data, _inverse(validity))
-    if dtype == object:
+    if dtype == np.dtype(object):
         chunk = all_strings(np.asarray(array, dtype=object))
         if chunk is not None:
             return _Strings(*arrow.var_buffers(chunk), _inverse(arrow.validity_bytes(chunk)))

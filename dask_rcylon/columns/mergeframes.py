@@ -3,8 +3,8 @@
 What a merge returns besides its rows (dtypes where rows are missing, suffixes, which side a key
 column comes from, the index, categories, the indicator) is pandas' business, and pandas' own merge
 operation is run to get it; only the search for matching rows is replaced.  Its class is private:
-this is the one place that names it, and `tests/columns/test_mergeframes.py` says what has moved when
-it changes.
+this is the one place that names it, and `tests/columns/test_columns.py` says what has moved when it
+changes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.core.reshape.merge import _MergeOperation
+from pandas.core.reshape.merge import _MergeOperation  # type: ignore[attr-defined]
 
 from dask_rcylon.columns.joinkeys import indexers
 

@@ -1,7 +1,7 @@
 """Labels, index and column order of the frames that a stage moves.
 
-Buffers know nothing of names.  The schema comes from Dask's meta and is the same for all partitions;
-a partition that differs from it is an error, as it is in Dask.
+Buffers know nothing of names.  The schema comes from Dask's meta and is the same for all
+partitions; a partition that differs from it is an error, as it is in Dask.
 """
 
 from __future__ import annotations

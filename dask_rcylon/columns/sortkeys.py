@@ -1,9 +1,9 @@
 """Sort keys as words: unsigned integers whose order is the order of the rows.
 
 Each sort column becomes one or more 64-bit words, most significant first, with direction and
-position of nulls folded in; sorting rows is then sorting words.  How many words a column has follows
-from its dtype (for strings also from `chunks`, which all partitions share), so that words of
-different partitions can be compared.
+position of nulls folded in; sorting rows is then sorting words.  How many words a column has
+follows from its dtype (for strings also from `chunks`, which all partitions share), so that words
+of different partitions can be compared.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Exchange(Protocol):
 
     @property
     def rank(self) -> int:
-        """This process's place in the gang."""
+        """Place of this process in the gang."""
 
     @property
     def size(self) -> int:

@@ -1,7 +1,8 @@
 """What a stage tells the pilot about itself.
 
 The pilot moves rows; it does not know what a join or a sort is.  A stage hands it a spec: frozen,
-picklable, and sent once to each rank.  Its methods are the moments of a stage's life that touch data.
+picklable, and sent once to each rank.  Its methods are the moments of a stage's life that touch
+data.
 """
 
 from __future__ import annotations

@@ -73,13 +73,13 @@ class Roster:
         if self._others and not self._ranks:
             return (
                 f"none of the {len(self._others)} workers is an MPI rank: start them with mpiexec "
-                "or srun through dask-mpi, with --worker-class distributed.Worker (a nanny's worker "
-                "process is no rank), or use dask_rcylon.LocalMPICluster"
+                "or srun through dask-mpi, with --worker-class distributed.Worker (a nanny's "
+                "worker process is no rank), or use dask_rcylon.LocalMPICluster"
             )
         if self._others:
             return (
-                f"{len(self._others)} of {len(self._others) + len(self._ranks)} workers are not MPI "
-                "ranks: a stage's tasks could land on them; start all workers in one MPI job"
+                f"{len(self._others)} of {len(self._others) + len(self._ranks)} workers are not "
+                "MPI ranks: a stage's tasks could land on them; start all workers in one MPI job"
             )
         if len(self.worlds) > 1:
             return (
@@ -90,7 +90,7 @@ class Roster:
             members = [info.rank for info in self._ranks.values() if info.world == world]
             if len(set(members)) < len(members):
                 return (
-                    f"several workers claim the same rank of MPI world {world!r}: they were started "
-                    "by different MPI jobs; start all in one"
+                    f"several workers claim the same rank of MPI world {world!r}: they were "
+                    "started by different MPI jobs; start all in one"
                 )
         return None

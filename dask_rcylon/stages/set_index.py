@@ -25,6 +25,9 @@ from dask_rcylon.stages.shuffle import assemble
 from dask_rcylon.stages.sort import sort_frame
 from dask_rcylon.stages.stage import Stage
 
+#: Columns that the kernel searches; nullable and Arrow numbers are none of them.
+_SEARCHED = (np.dtype(np.int64), np.dtype(np.float64))
+
 
 @dataclass(frozen=True)
 class SetIndexSpec(StageSpec):
@@ -88,10 +91,11 @@ def partition_of(column: pd.Series, divisions: tuple[Any, ...]) -> Ids:
     unsigned array (n,)
     """
     bounds = column._constructor(divisions)
-    if column.dtype.kind in "if" and bounds.dtype.kind in "if" and column.dtype.itemsize == 8:
-        common = np.result_type(column.dtype, bounds.dtype)
-        if common == column.dtype:
-            return searchsorted_numbers(column.to_numpy(), bounds.to_numpy(dtype=common))
+    own, theirs = column.dtype, bounds.dtype
+    if isinstance(own, np.dtype) and isinstance(theirs, np.dtype) and own in _SEARCHED:
+        exact = theirs.kind in "if" and np.result_type(own, theirs) == own
+        if exact:
+            return searchsorted_numbers(column.to_numpy(), bounds.to_numpy(dtype=own))
     return np.asarray(set_partitions_pre(column, bounds)).astype(id_dtype(len(divisions) - 1))
 
 

@@ -99,10 +99,10 @@ def sort_frame(
     if chunks <= MAX_CHUNKS:
         order = argsort(sort_words(keys, ascending, na_position, chunks))
         return schema.take(frame, order)
-    return frame.sort_values(
+    return frame.sort_values(  # type: ignore[call-overload,no-any-return]
         list(by),
         ascending=list(ascending),
-        na_position=na_position,  # type: ignore[arg-type]
+        na_position=na_position,
         kind="stable",
         ignore_index=not schema.index,
     )

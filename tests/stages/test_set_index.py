@@ -14,12 +14,15 @@ def frame(rows=400):
             "f": rng.normal(size=rows),
             "s": pd.array([f"n{x:03d}" for x in rng.integers(0, 50, rows)], dtype="str"),
             "t": pd.Timestamp("2026-01-01") + pd.to_timedelta(rng.integers(0, 90, rows), unit="D"),
+            "i": pd.array(rng.integers(0, 100, rows), dtype="Int64"),
+            "w": pd.array(rng.integers(0, 100, rows), dtype="int64[pyarrow]"),
+            "h": rng.normal(size=rows).astype("float32"),
             "row": np.arange(rows),
         }
     )
 
 
-@pytest.mark.parametrize("label", ["k", "f", "s", "t"])
+@pytest.mark.parametrize("label", list("kfstiwh"))
 def test_divisions_are_known_and_true(client, stages, label):
     ddf = dd.from_pandas(frame(), npartitions=5)
     df = ddf.compute(scheduler="sync")

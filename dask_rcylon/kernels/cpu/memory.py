@@ -3,9 +3,10 @@
 A loop over the bytes of short strings costs several times what the C library's ``memcpy`` and
 ``memcmp`` need, and slices of arrays cost more than the copy itself.
 
-Numba compiles a function once more for arrays that are read-only, strided or not aligned.  pandas
-hands out read-only arrays, Arrow and the network hand out slices: so every wrapper passes what it
-reads through `as_input`, and there is one specialisation, which `warm_up` knows.
+Numba compiles a function once more for arrays that are read-only or strided, and takes for granted
+that they are aligned.  pandas hands out read-only arrays, Arrow and the network hand out slices: so
+every wrapper passes what it reads through `as_input`, and there is one specialisation, which
+`warm_up` knows.
 """
 
 from __future__ import annotations
