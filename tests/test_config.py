@@ -1,9 +1,9 @@
 from pathlib import Path
 
+import dask
 import jsonschema
 import yaml
 
-import dask
 import dask_rcylon
 
 PACKAGE = Path(dask_rcylon.__file__).parent

@@ -6,11 +6,11 @@ import textwrap
 import time
 from pathlib import Path
 
+import dask
 import psutil
 import pytest
 from distributed import Client
 
-import dask
 from dask_rcylon import LocalMPICluster
 from dask_rcylon.comm.launcher import LaunchError
 

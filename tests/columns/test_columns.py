@@ -251,7 +251,9 @@ def test_merges_on_an_index(how, index):
     found = merge_frames(left, right, how=how, **options)
     expected = left.merge(right, how=how, **options)
     assert found.index.name == expected.index.name
-    both = [frame.reset_index(names="index_").sort_values(list("ab")) for frame in (found, expected)]
+    both = [
+        frame.reset_index(names="index_").sort_values(list("ab")) for frame in (found, expected)
+    ]
     pd.testing.assert_frame_equal(*(frame.reset_index(drop=True) for frame in both))
 
 
@@ -282,9 +284,7 @@ def test_the_private_class_of_pandas_is_where_it_was():
 def test_words_are_in_the_order_of_pandas(kind, ascending, na_position):
     frame = pd.DataFrame({"x": ARRAYS[kind]}).sample(frac=1, random_state=0, ignore_index=True)
     words = sort_words([frame.x.array], [ascending], na_position, 16)
-    expected = frame.sort_values(
-        "x", ascending=ascending, na_position=na_position, kind="stable"
-    )
+    expected = frame.sort_values("x", ascending=ascending, na_position=na_position, kind="stable")
     assert argsort(words).tolist() == expected.index.tolist()
 
 

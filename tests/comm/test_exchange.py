@@ -78,7 +78,8 @@ except expected:
     again = MPIExchange(world.Create_group(world.group, tag=1), 1 << 20, 20, threading.Event())
     data = np.full(5, world.rank, np.uint8)
     got = []
-    again.parcels([([5], iter([data])), ([5], iter([data]))], [[5], [5]], lambda p, n, d: got.append(d.sum()))
+    outgoing = [([5], iter([data])), ([5], iter([data]))]
+    again.parcels(outgoing, [[5], [5]], lambda p, n, d: got.append(d.sum()))
     print("alive")
 """
     assert mpirun(2, program).count("alive") == 2

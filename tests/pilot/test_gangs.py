@@ -2,13 +2,13 @@
 
 import time
 
+import dask
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
 from distributed import wait
 
-import dask
-import dask.dataframe as dd
 from dask_rcylon.pilot.attach import pilot_of
 
 

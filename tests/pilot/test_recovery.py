@@ -4,12 +4,12 @@ import os
 import signal
 import time
 
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client
 
-import dask.dataframe as dd
 from dask_rcylon import LocalMPICluster
 from dask_rcylon.pilot import orders
 

@@ -1,10 +1,9 @@
 import dask
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-
-import dask.dataframe as dd
 
 
 def frames(rows=300, seed=0):
@@ -149,8 +148,9 @@ KEYS = {
     "date with null": lambda v: pd.Series(
         pd.Timestamp("2026-01-01") + pd.to_timedelta(v, unit="D")
     ).where(v % 5 != 0),
-    "time zone": lambda v: pd.Timestamp("2026-03-29", tz="Europe/Berlin")
-    + pd.to_timedelta(v, unit="h"),
+    "time zone": lambda v: (
+        pd.Timestamp("2026-03-29", tz="Europe/Berlin") + pd.to_timedelta(v, unit="h")
+    ),
     "timedelta": lambda v: pd.to_timedelta(v, unit="s"),
     "category": lambda v: pd.Categorical([f"c{x}" for x in v], [f"c{x}" for x in range(95)]),
     "decimal": lambda v: pd.array(

@@ -1,8 +1,7 @@
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-
-import dask.dataframe as dd
 from dask.dataframe.utils import assert_divisions
 
 
@@ -84,7 +83,7 @@ def test_equal_values_share_a_partition(client2):
 
 def test_many_divisions(client2):
     df = pd.DataFrame({"k": np.random.default_rng(0).permutation(4096), "x": range(4096)})
-    divisions = list(range(0, 4096, 4)) + [4095]
+    divisions = [*range(0, 4096, 4), 4095]
     result = dd.from_pandas(df, npartitions=4).set_index("k", divisions=divisions)
     found = client2.compute(result).result()
     pd.testing.assert_frame_equal(found, df.set_index("k").sort_index())

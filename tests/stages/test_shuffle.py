@@ -1,8 +1,7 @@
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-
-import dask.dataframe as dd
 
 
 def frame(rows=300):

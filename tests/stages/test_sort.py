@@ -1,8 +1,7 @@
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-
-import dask.dataframe as dd
 
 
 def frame(rows=500, seed=0):
@@ -90,8 +89,9 @@ DTYPES = {
     "date with null": lambda v: pd.Series(
         pd.Timestamp("1969-12-20") + pd.to_timedelta(v, unit="D")
     ).where(v % 7 != 0),
-    "time zone": lambda v: pd.Timestamp("2026-03-29", tz="Europe/Berlin")
-    + pd.to_timedelta(v, unit="h"),
+    "time zone": lambda v: (
+        pd.Timestamp("2026-03-29", tz="Europe/Berlin") + pd.to_timedelta(v, unit="h")
+    ),
     "category": lambda v: pd.Categorical(
         [None if x % 7 == 0 else f"c{x}" for x in v], [f"c{x}" for x in range(20, -1, -1)]
     ),
@@ -113,9 +113,7 @@ def test_key_types(client2, stages, kind, ascending):
     df = ddf.compute(scheduler="sync")
     with stages(client2, sort=1):
         found = client2.compute(ddf.sort_values("a", ascending=ascending)).result()
-    pd.testing.assert_frame_equal(
-        found, df.sort_values("a", ascending=ascending, kind="stable")
-    )
+    pd.testing.assert_frame_equal(found, df.sort_values("a", ascending=ascending, kind="stable"))
 
 
 def test_five_rows_on_four_ranks(clusters):

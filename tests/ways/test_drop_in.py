@@ -6,15 +6,15 @@ import subprocess
 import sys
 import time
 
+import dask
+import dask.array as da
+import dask.bag as db
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client, LocalCluster
 
-import dask
-import dask.array as da
-import dask.bag as db
-import dask.dataframe as dd
 import dask_rcylon
 from dask_rcylon.comm import launcher
 from dask_rcylon.scheduler import scheduler
