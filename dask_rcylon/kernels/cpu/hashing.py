@@ -17,7 +17,7 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from dask_rcylon.kernels.cpu.memory import as_input, load_word
+from dask_rcylon.kernels.cpu.memory import as_input, load_byte, load_word
 
 UInt64 = npt.NDArray[np.uint64]
 
@@ -85,7 +85,8 @@ def _fold(h: Any, word: Any) -> Any:
 
 
 @nb.njit(nogil=True, inline="always")
-def _hash_one(start: Any, data: Any, low: Any, high: Any) -> Any:
+def _hash_one(start: Any, low: Any, high: Any) -> Any:
+    # Addresses, no array: references to it would be counted for every row.
     h = np.uint64(high - low) * _M
     i = low
     while i + 8 <= high:
@@ -98,7 +99,7 @@ def _hash_one(start: Any, data: Any, low: Any, high: Any) -> Any:
             word = load_word(start + high - 8) >> np.uint64((i + 8 - high) * 8)
         else:
             for j in range(i, high):
-                word |= np.uint64(data[j]) << np.uint64((j - i) * 8)
+                word |= np.uint64(load_byte(start + j)) << np.uint64((j - i) * 8)
         h = _fold(h, word)
     return mix(h)
 
@@ -111,7 +112,7 @@ def _hash_bytes(offsets: Any, data: Any, validity: Any, out: Any, combine: Any) 
         if masked and validity[i] == 0:
             h = NULL_HASH
         else:
-            h = _hash_one(start, data, offsets[i], offsets[i + 1])
+            h = _hash_one(start, offsets[i], offsets[i + 1])
         _emit(out, i, h, combine)
 
 

@@ -64,6 +64,16 @@ def load_word(typingctx: Any, address: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
+def load_byte(typingctx: Any, address: Any) -> Any:
+    """Return the byte at `address`."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load(builder.inttoptr(args[0], cgutils.voidptr_t))
+
+    return types.uint8(types.int64), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
 def swap_bytes(typingctx: Any, word: Any) -> Any:
     """Return a uint64 with its bytes in reverse order."""
 
