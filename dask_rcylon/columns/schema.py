@@ -75,11 +75,12 @@ class FrameSchema:
     def frame(self, arrays: Sequence[Any], rows: int) -> pd.DataFrame:
         """Make a frame of the arrays that have travelled, without a copy."""
         width = self.empty.shape[1]
-        frame = pd.DataFrame(dict(enumerate(arrays[:width])), index=pd.RangeIndex(rows), copy=False)
+        columns = {place: _as_it_is(array) for place, array in enumerate(arrays[:width])}
+        frame = pd.DataFrame(columns, index=pd.RangeIndex(rows), copy=False)
         frame.columns = self.empty.columns
         if self.index:
             names = self.empty.index.names
-            levels = [pd.Index(array, copy=False) for array in arrays[width:]]
+            levels = [pd.Index(array, dtype=array.dtype, copy=False) for array in arrays[width:]]
             frame.index = (
                 levels[0].rename(names[0])
                 if len(levels) == 1
@@ -100,11 +101,17 @@ def drop_labels(frame: pd.DataFrame, labels: Sequence[Any]) -> pd.DataFrame:
     return frame
 
 
+def _as_it_is(array: Any) -> Any:
+    """Keep pandas from making strings or times of Python objects that happen to be such."""
+    return pd.Series(array, dtype=object, copy=False) if array.dtype == object else array
+
+
 def _take(column: Any, order: Any) -> Any:
-    if isinstance(column.dtype, np.dtype) and form_of(column.dtype) == PLAIN:
+    if isinstance(column.dtype, np.dtype):
         values = column.to_numpy()
-        if values.dtype.itemsize <= 8:
+        if form_of(column.dtype) == PLAIN and values.dtype.itemsize <= 8:
             return take_fixed(values, order)
+        return values.take(order)
     return column.array.take(order)
 
 
