@@ -63,6 +63,15 @@ def test_suffixed_keys_are_not_claimed(left, right, routed):
     assert claims(left.merge(right, left_on="k", right_on="m")) == {("m",)}
 
 
+def test_groups_of_a_column_that_took_over_a_keys_label(left, right, routed, client2):
+    """The stage is asked, too: Dask lowers an aggregation after what it stands on."""
+    right = right.assign(k=right.m % 3)
+    grouped = left.merge(right, left_on="k", right_on="m", suffixes=("_l", "")).groupby("k")
+    counted = grouped.agg({"x": "count"}, split_out=3)
+    assert explain(counted).routed == ["join", "shuffle"]
+    assert len(counted.compute(scheduler=client2)) == 3
+
+
 def test_side_of_one_partition(left, right, routed):
     one = right.repartition(npartitions=1).shuffle("m")
     joined = left.shuffle("k").merge(one, left_on="k", right_on="m")
