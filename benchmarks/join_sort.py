@@ -105,7 +105,7 @@ class Bench:
     def __init__(self, method: str, ranks: int) -> None:
         self.method = method
         self.cluster = (LocalMPICluster if method == "rcylon" else LocalCluster)(
-            n_workers=ranks, threads_per_worker=1, dashboard_address=None
+            n_workers=ranks, threads_per_worker=1, dashboard_address=":0"
         )
         self.client = Client(self.cluster, set_as_default=False)
 

@@ -75,7 +75,7 @@ def run(scale: float, ranks: int | None, data: Path | None, keep: Path | None) -
 def _with_dask(tables: Path, result: Path, ranks: int) -> float:
     logging.getLogger("distributed.shuffle").setLevel(logging.ERROR)
     with (
-        LocalCluster(n_workers=ranks, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=ranks, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster),
     ):
         return _timed("Dask as it is (P2P)", tables, result)
