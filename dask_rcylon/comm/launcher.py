@@ -27,12 +27,12 @@ from dask_rcylon.comm import mpi
 _HASH_SEED = "6640"
 
 #: Keep freed memory of up to 32 MiB a piece instead of giving it back to the system each time: the
-#: first touch of a fresh page costs as much as the work done on it.  One arena, so that what one
-#: thread has freed serves another.
+#: first touch of a fresh page costs as much as the work done on it.
 _MEMORY = {
-    "MALLOC_ARENA_MAX": "1",
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+    # Task threads and the MPI thread free what the other has allocated.
+    "MALLOC_ARENA_MAX": "1",
 }
 
 #: By these a launcher tells a process which rank it is.  The owner may be a rank itself, of another
@@ -111,6 +111,8 @@ class Launcher:
         environ |= _configured("distributed.nanny.environ")
         # Over Dask's default, which gives freed memory back at once; the user's own still win.
         environ |= {name: os.environ.get(name, value) for name, value in _MEMORY.items()}
+        # Ranks write to a pipe of the launcher; what a task prints is to be seen at once.
+        environ.setdefault("PYTHONUNBUFFERED", "1")
         environ |= {"PYTHONHASHSEED": _HASH_SEED, mpi.WORLD_VARIABLE: world}
         if path := os.pathsep.join(_own_path()):
             environ["PYTHONPATH"] = path
