@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from pandas.api.types import union_categoricals
 
+from dask_rcylon.columns.categories import unite
 from dask_rcylon.columns.column import (
     BUFFERS,
     CATEGORY,
@@ -263,7 +263,9 @@ class BucketColumns:
             if LENGTHS in found:
                 column.offsets = lengths_to_offsets(_typed(found[LENGTHS], 4))
             if form == CATEGORY:
-                arrays.append(_united(column, [extra[place] for extra in extras], rows))
+                codes: Any = column.values
+                known = [extra[place] for extra in extras]
+                arrays.append(unite(codes.view(np.int32), known, rows, dtype.ordered))
             else:
                 arrays.append(decode(column))
         return arrays
@@ -284,27 +286,3 @@ def _typed(buffer: UInt8 | None, width: int) -> npt.NDArray[Any]:
     if width == 16:
         return buffer.view(np.uint64).reshape(-1, 2)
     return buffer.view(f"u{width}")
-
-
-def _united(column: Column, categories: list[pd.Index], rows: Sequence[int]) -> Any:
-    """Make a categorical of codes that refer to the categories of several fragments."""
-    first = categories[0]
-    if all(other is first or first.equals(other) for other in categories[1:]):
-        column.categories = first
-        return decode(column)
-    ordered = column.dtype.ordered
-    assert column.values is not None
-    codes = column.values.view(np.int32)
-    bounds = np.cumsum([0, *rows])
-    parts = [
-        pd.Categorical.from_codes(
-            codes[low:high],  # type: ignore[arg-type]
-            dtype=pd.CategoricalDtype(known, ordered=ordered),
-        )
-        for known, low, high in zip(categories, bounds, bounds[1:], strict=False)
-    ]
-    if not ordered:
-        # All fragments take part, also those without a row here: every bucket gets the same
-        # categories, in the order of the input partitions.
-        return union_categoricals(parts)
-    return pd.concat([pd.Series(part) for part in parts], ignore_index=True).array
