@@ -11,6 +11,7 @@ workers of what each held at most while it ran.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import logging
 import platform
@@ -113,6 +114,17 @@ class Bench:
         """Return the workers' process ids."""
         return list(self.client.run(lambda: __import__("os").getpid()).values())
 
+    def mpi_library(self) -> str:
+        """Return the name of the ranks' MPI library and its version."""
+
+        def ask() -> str:
+            from mpi4py import MPI
+
+            return str(MPI.Get_library_version())
+
+        text = next(iter(self.client.run(ask).values()))
+        return " ".join(text.split("\n")[0].split())
+
     def inputs(self, workload: str, rows: int, parts: int) -> list[dd.DataFrame]:
         """Make and persist the tables of a workload."""
         strings = workload == "join-string"
@@ -185,16 +197,26 @@ def measure(
     return results
 
 
-def machine() -> dict[str, Any]:
+def machine(benches: list[Bench]) -> dict[str, Any]:
     """Say what this was measured on."""
-    packages = ("dask", "distributed", "pandas", "numpy", "numba", "pyarrow", "mpi4py")
+    packages = ("dask-rcylon", "dask", "distributed", "pandas", "numpy", "numba", "pyarrow")
+    libraries = {b.mpi_library() for b in benches if b.method == "rcylon"}
     return {
-        "cpu": platform.processor() or platform.machine(),
+        "cpu": _processor(),
         "cpus": psutil.cpu_count(),
         "memory_bytes": psutil.virtual_memory().total,
         "python": platform.python_version(),
+        "mpi": libraries.pop() if libraries else None,
         "packages": {name: version(name) for name in packages},
     }
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
 
 
 def table(workload: str, results: dict[str, dict[str, Any]]) -> str:
@@ -229,12 +251,14 @@ def main() -> None:
             results = measure(workload, benches, args.rows, args.partitions, args.repeats)
             collected[workload] = results
             print(table(workload, results), flush=True)
+        where = machine(benches)
     finally:
-        for bench in benches:
+        # Each has silenced Dask's log and brings back the level that it found.
+        for bench in reversed(benches):
             bench.close()
     if args.json is not None:
         options = {k: v for k, v in vars(args).items() if k != "json"}
-        report = {"machine": machine(), "options": options, "results": collected}
+        report = {"machine": where, "options": options, "results": collected}
         args.json.write_text(json.dumps(report, indent=2) + "\n")
 
 
