@@ -16,11 +16,15 @@ UInt8 = npt.NDArray[np.uint8]
 Int64 = npt.NDArray[np.int64]
 
 _EMPTY = np.empty(0, np.uint8)
+#: Bytes that strings with 32-bit offsets can hold in one chunk.
+_MOST_BYTES = 2**31 - 1
 
 
 def single(array: Any) -> pa.Array:
-    """Make one chunk of an Arrow array."""
+    """Make one chunk of an Arrow array, with 64-bit offsets if 32 bits don't suffice for all."""
     if isinstance(array, pa.ChunkedArray):
+        if is_var(array.type) and array.num_chunks > 1 and array.nbytes > _MOST_BYTES:
+            array = array.cast(_large(array.type))
         array = array.combine_chunks()
         if isinstance(array, pa.ChunkedArray):
             array = pa.concat_arrays(array.chunks) if array.num_chunks else array.chunk(0)
@@ -75,7 +79,7 @@ def fixed_buffer(array: pa.Array) -> npt.NDArray[Any]:
 
 def var_buffers(array: pa.Array) -> tuple[Int64, UInt8]:
     """Return offsets int64 (n + 1,), starting at 0, and the bytes they point into."""
-    large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+    large = array.type == _large(array.type)
     _, offsets, data = array.buffers()
     if offsets is None or len(array) == 0:
         return np.zeros(1, np.int64), _EMPTY
@@ -96,20 +100,39 @@ def from_fixed(type_: pa.DataType, values: npt.NDArray[Any], validity: UInt8 | N
     )
 
 
-def from_var(type_: pa.DataType, offsets: Int64, data: UInt8, validity: UInt8 | None) -> pa.Array:
-    """Make an Arrow array of strings or binaries."""
-    large = pa.types.is_large_string(type_) or pa.types.is_large_binary(type_)
-    if not large:
-        if offsets[-1] >= 2**31:
-            binary = pa.types.is_binary(type_)
-            type_ = pa.large_binary() if binary else pa.large_string()
-        else:
-            offsets = offsets.astype(np.int32)  # type: ignore[assignment]
-    return pa.Array.from_buffers(
-        type_,
-        len(offsets) - 1,
-        [_bitmap(validity), pa.py_buffer(offsets), pa.py_buffer(data)],
-    )
+def from_var(
+    type_: pa.DataType, offsets: Int64, data: UInt8, validity: UInt8 | None
+) -> pa.Array | pa.ChunkedArray:
+    """Make an Arrow array of strings or binaries, of several chunks if one can't hold them."""
+    length = len(offsets) - 1
+    buffers = [_bitmap(validity), pa.py_buffer(offsets), pa.py_buffer(data)]
+    if type_ == _large(type_):
+        return pa.Array.from_buffers(type_, length, buffers)
+    if offsets[-1] <= _MOST_BYTES:
+        buffers[1] = pa.py_buffer(offsets.astype(np.int32))
+        return pa.Array.from_buffers(type_, length, buffers)
+    whole = pa.Array.from_buffers(_large(type_), length, buffers)
+    chunks = []
+    low = 0
+    while low < length:
+        # As many rows as fit; one value always does, for it has come from such a chunk.
+        high = int(np.searchsorted(offsets, offsets[low] + _MOST_BYTES, side="right")) - 1
+        chunks.append(_rebased(whole.slice(low, high - low)).cast(type_))
+        low = high
+    return pa.chunked_array(chunks)
+
+
+def _rebased(array: pa.Array) -> pa.Array:
+    """Make the offsets of a slice start at 0, without copying what they point into."""
+    offsets, data = var_buffers(array)
+    buffers = [_bitmap(validity_bytes(array)), pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(array.type, len(array), buffers)
+
+
+def _large(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_string(type_):
+        return pa.large_string()
+    return pa.large_binary() if pa.types.is_binary(type_) else type_
 
 
 def _bitmap(validity: UInt8 | None) -> pa.Buffer | None:

@@ -167,7 +167,19 @@ def string_buffers(array: Any) -> tuple[Int64, UInt8, UInt8 | None]:
 
 def to_arrow(array: Any) -> pa.Array:
     """Return one Arrow array of a string or Arrow-backed column."""
-    return arrow.single(pa.array(getattr(array, "array", array), from_pandas=True))
+    type_ = pa.large_string() if isinstance(array.dtype, pd.StringDtype) else None
+    return arrow.single(pa.array(getattr(array, "array", array), type=type_, from_pandas=True))
+
+
+def all_strings(items: npt.NDArray[Any]) -> pa.Array | None:
+    """Return an object array as Arrow strings, or None if it holds anything but str and nulls."""
+    # Arrow would take bytes for strings.
+    if pd.api.types.infer_dtype(items, skipna=True) not in ("string", "empty"):
+        return None
+    try:
+        return arrow.single(pa.array(items, type=pa.large_string(), from_pandas=True))
+    except (pa.ArrowException, TypeError, ValueError):
+        return None
 
 
 def unsigned(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -219,10 +231,9 @@ def decode(column: Column) -> Any:
     if column.form == BYTES:
         assert column.offsets is not None and column.data is not None
         if isinstance(dtype, pd.ArrowDtype):
-            array = arrow.from_var(
-                dtype.pyarrow_dtype, column.offsets, column.data, column.validity
-            )
-            return pd.arrays.ArrowExtensionArray(pa.chunked_array([array]))
+            type_ = dtype.pyarrow_dtype
+            array = arrow.from_var(type_, column.offsets, column.data, column.validity)
+            return pd.arrays.ArrowExtensionArray(array)
         text = arrow.from_var(pa.large_string(), column.offsets, column.data, column.validity)
         return dtype.__from_arrow__(text)
     if column.form == CATEGORY:
@@ -246,7 +257,7 @@ def _decode_plain(dtype: Any, values: Any) -> Any:
 def _decode_masked(dtype: Any, values: Any, validity: UInt8 | None) -> Any:
     if isinstance(dtype, pd.ArrowDtype):
         array = arrow.from_fixed(dtype.pyarrow_dtype, values, validity)
-        return pd.arrays.ArrowExtensionArray(pa.chunked_array([array]))
+        return pd.arrays.ArrowExtensionArray(array)
     mask = np.zeros(len(values), bool) if validity is None else validity == 0
     if isinstance(dtype, pd.BooleanDtype):
         return pd.arrays.BooleanArray(values.view(bool), mask)
@@ -273,5 +284,5 @@ def _decode_objects(dtype: Any, column: Column) -> Any:
         return items
     if isinstance(dtype, pd.ArrowDtype):
         array = pa.array(items.tolist(), type=dtype.pyarrow_dtype)
-        return pd.arrays.ArrowExtensionArray(pa.chunked_array([array]))
+        return pd.arrays.ArrowExtensionArray(array)
     return dtype.construct_array_type()._from_sequence(items, dtype=dtype)

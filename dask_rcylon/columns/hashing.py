@@ -7,10 +7,7 @@ dtype into one of the kinds of values they know.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
-from decimal import Decimal
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -24,23 +21,24 @@ from dask_rcylon.columns.column import (
     CATEGORY,
     MASKED,
     PLAIN,
+    all_strings,
     form_of,
     masked_values,
     plain_values,
     string_buffers,
     to_arrow,
 )
+from dask_rcylon.columns.scalars import as_float, hash_scalar
 from dask_rcylon.columns.times import tick
-from dask_rcylon.kernels.cpu import NULL_HASH, hash_bytes, hash_codes, hash_numbers, hash_ticks
+from dask_rcylon.kernels.cpu import hash_bytes, hash_codes, hash_numbers, hash_ticks
 
 UInt64 = npt.NDArray[np.uint64]
 
-#: Hash of values whose equality with others is their own affair. One hash for all is right, merely
-#: unbalanced.
-_OTHER = np.uint64(0x1B873593CC9E2D51)
 #: Decimals below this are exact as floats, and so is a power of ten up to the 22nd: their quotient
 #: is rounded once and does not depend on the scale at which the decimal is written.
 _EXACT, _EXACT_POWER = 2**53, 22
+#: Objects of these types are numbers that NumPy converts all at once.
+_NUMBERS = {int, float, bool, type(None), np.float64, np.int64, np.bool_}
 
 
 def hash_keys(arrays: Sequence[Any]) -> UInt64:
@@ -65,9 +63,11 @@ def _hash_column(array: Any, out: UInt64, combine: bool) -> None:
     dtype = array.dtype
     form = form_of(dtype)
     nanoseconds = tick(dtype)
-    if form == PLAIN and not (isinstance(dtype, np.dtype) and dtype.kind == "c"):
+    if form == PLAIN:
         values = plain_values(array)
-        if isinstance(dtype, np.dtype) and nanoseconds is None:
+        if values.dtype.kind == "c":
+            _hash_complex(values, out, combine)
+        elif isinstance(dtype, np.dtype) and nanoseconds is None:
             hash_numbers(values, None, out, combine)
         else:
             hash_ticks(values.view(np.int64), nanoseconds or 1, None, out, combine)
@@ -79,8 +79,24 @@ def _hash_column(array: Any, out: UInt64, combine: bool) -> None:
         categorical = getattr(array, "array", array)
         codes = np.asarray(categorical.codes, dtype=np.int64)
         hash_codes(codes, hash_keys([categorical.categories]), out, combine)
+    elif isinstance(dtype, pd.SparseDtype):
+        _hash_column(np.asarray(array), out, combine)
+    elif isinstance(dtype, pd.ArrowDtype):
+        _hash_nested(array, out, combine)
     else:
-        _hash_objects(array, out, combine)
+        _hash_objects(np.asarray(array, dtype=object), out, combine)
+
+
+def _hash_complex(values: npt.NDArray[Any], out: UInt64, combine: bool) -> None:
+    """Hash complex numbers; those that are real hash as the real number they equal."""
+    hashes = np.empty(len(values), np.uint64)
+    missing = np.isnan(values)
+    hash_numbers(values.real, (~missing).view(np.uint8), hashes)
+    unreal = np.flatnonzero((values.imag != 0) & ~missing)
+    further = hashes[unreal]
+    hash_numbers(values.imag[unreal], None, further, True)
+    hashes[unreal] = further
+    hash_codes(np.arange(len(values)), hashes, out, combine)
 
 
 def _hash_masked(array: Any, nanoseconds: int | None, out: UInt64, combine: bool) -> None:
@@ -111,77 +127,45 @@ def _decimals(array: Any, words: npt.NDArray[Any], scale: int) -> npt.NDArray[np
     if not exact.all():
         inexact = np.flatnonzero(~exact)
         items = to_arrow(array).take(pa.array(inexact)).to_pylist()
-        floats[inexact] = [0.0 if item is None else _as_float(item) for item in items]
+        floats[inexact] = [0.0 if item is None else as_float(item) for item in items]
     return floats
 
 
-def _hash_objects(array: Any, out: UInt64, combine: bool) -> None:
-    if isinstance(array.dtype, pd.ArrowDtype):
-        items: Any = to_arrow(array).to_pylist()
+def _hash_nested(array: Any, out: UInt64, combine: bool) -> None:
+    """Hash an Arrow column that is neither numbers nor plain strings."""
+    chunk = to_arrow(array)
+    if pa.types.is_dictionary(chunk.type):
+        chunk = chunk.dictionary_decode()
+    elif pa.types.is_string_view(chunk.type):
+        chunk = chunk.cast(pa.large_string())
+    elif pa.types.is_binary_view(chunk.type) or pa.types.is_fixed_size_binary(chunk.type):
+        chunk = chunk.cast(pa.large_binary())
+    if chunk.type != array.dtype.pyarrow_dtype:
+        _hash_column(pd.arrays.ArrowExtensionArray(chunk), out, combine)
     else:
-        items = np.asarray(array, dtype=object)
-        strings = all_strings(items)
-        if strings is not None:
-            buffers = arrow.var_buffers(strings)
-            hash_bytes(*buffers, arrow.validity_bytes(strings), out, combine)
-            return
+        items = np.empty(len(chunk), object)
+        items[:] = chunk.to_pylist()
+        _hash_objects(items, out, combine)
+
+
+def _hash_objects(items: npt.NDArray[Any], out: UInt64, combine: bool) -> None:
+    strings = all_strings(items)
+    if strings is not None:
+        buffers = arrow.var_buffers(strings)
+        hash_bytes(*buffers, arrow.validity_bytes(strings), out, combine)
+        return
+    numbers = _all_numbers(items)
+    if numbers is not None:
+        hash_numbers(numbers, None, out, combine)
+        return
     hashes = np.fromiter((hash_scalar(item) for item in items), np.uint64, len(items))
     hash_codes(np.arange(len(items)), hashes, out, combine)
 
 
-def all_strings(items: npt.NDArray[Any]) -> pa.Array | None:
-    """Return an object array as Arrow strings, or None if it holds anything but str and nulls."""
-    try:
-        return arrow.single(pa.array(items, type=pa.large_string(), from_pandas=True))
-    except (pa.ArrowException, TypeError, ValueError):
+def _all_numbers(items: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
+    if not set(map(type, items)) <= _NUMBERS:
         return None
-
-
-def hash_scalar(item: Any) -> np.uint64:
-    """Hash one Python object as the columns hash its value."""
     try:
-        if item is None or item is pd.NaT or item is pd.NA or item != item:
-            return NULL_HASH
-        if isinstance(item, str):
-            return _hash_text(item.encode(errors="surrogatepass"))
-        if isinstance(item, (bytes, bytearray)):
-            return _hash_text(bytes(item))
-        if isinstance(item, (bool, np.bool_, Real, Decimal)) and not isinstance(
-            item, np.timedelta64
-        ):
-            return _one(hash_numbers, np.array([_as_float(item)]), None)
-        if isinstance(item, (datetime.date, np.datetime64)):
-            nanoseconds = pd.Timestamp(item).as_unit("ns").value
-            return _one(hash_ticks, np.array([nanoseconds], np.int64), 1, None)
-        if isinstance(item, (datetime.timedelta, np.timedelta64)):
-            nanoseconds = pd.Timedelta(item).as_unit("ns").value
-            return _one(hash_ticks, np.array([nanoseconds], np.int64), 1, None)
-        if isinstance(item, tuple):
-            return _hash_tuple(item)
-    except (TypeError, ValueError, OverflowError):
-        pass
-    return _OTHER
-
-
-def _hash_tuple(items: tuple[Any, ...]) -> np.uint64:
-    out = np.array([np.uint64(len(items))])
-    for item in items:
-        hash_codes(np.zeros(1, np.int64), np.array([hash_scalar(item)]), out, True)
-    return out[0]  # type: ignore[no-any-return]
-
-
-def _hash_text(text: bytes) -> np.uint64:
-    return _one(hash_bytes, np.array([0, len(text)]), np.frombuffer(text, np.uint8), None)
-
-
-def _one(kernel: Any, *args: Any) -> np.uint64:
-    out = np.empty(1, np.uint64)
-    kernel(*args, out)
-    return out[0]  # type: ignore[no-any-return]
-
-
-def _as_float(item: Any) -> float:
-    try:
-        return float(item)
+        return items.astype(np.float64)
     except OverflowError:
-        return float("inf") if item > 0 else float("-inf")
+        return None

@@ -21,20 +21,21 @@ from dask_rcylon.columns.column import (
     CATEGORY,
     MASKED,
     PLAIN,
+    all_strings,
     form_of,
     masked_values,
     plain_values,
     string_buffers,
 )
-from dask_rcylon.columns.hashing import all_strings
 from dask_rcylon.columns.times import tick
-from dask_rcylon.kernels.cpu import factorize_bytes, join_bytes, join_fixed
+from dask_rcylon.kernels.cpu import factorize_bytes, join_bytes, join_fixed, take_var
 
 UInt8 = npt.NDArray[np.uint8]
 UInt64 = npt.NDArray[np.uint64]
 Int64 = npt.NDArray[np.int64]
 
 _NAN_BITS = np.float64(np.nan).view(np.uint64)
+_NAT_BITS = np.uint64(1 << 63)
 
 
 @dataclass
@@ -105,11 +106,8 @@ def indexers(left: Sequence[Any], right: Sequence[Any], how: str) -> tuple[Int64
 
 def _normalise(left: Any, right: Any) -> tuple[_Words, _Words] | tuple[_Strings, _Strings] | None:
     """Bring a pair of key columns to one type."""
-    forms = (form_of(left.dtype), form_of(right.dtype))
-    if left.dtype == right.dtype and forms[0] == CATEGORY:
-        # Equal unordered dtypes may still list their categories in different orders.
-        right = pd.Categorical(right).set_categories(left.categories)
-        return _codes(left), _codes(right)
+    if form_of(left.dtype) == CATEGORY or form_of(right.dtype) == CATEGORY:
+        return _category_pair(left, right)
     strings = [_strings(side) for side in (left, right)]
     if strings[0] is not None and strings[1] is not None:
         return strings[0], strings[1]
@@ -121,6 +119,51 @@ def _normalise(left: Any, right: Any) -> tuple[_Words, _Words] | tuple[_Strings,
     if isinstance(left.dtype, pd.ArrowDtype) or isinstance(right.dtype, pd.ArrowDtype):
         return _arrow_pair(left, right)
     return _numbers(left, right)
+
+
+def _category_pair(
+    left: Any, right: Any
+) -> tuple[_Words, _Words] | tuple[_Strings, _Strings] | None:
+    """Compare categories by code if they are the same, otherwise by value."""
+    if left.dtype == right.dtype:
+        # Equal unordered dtypes may still list their categories in different orders.
+        right = pd.Categorical(right).set_categories(left.categories)
+        return _codes(left), _codes(right)
+    tables = [getattr(side, "categories", side) for side in (left, right)]
+    pair = _normalise(*tables)
+    if pair is None:
+        return None
+    dtype = tables[0].dtype
+    if isinstance(pair[0], _Words) and (dtype != tables[1].dtype or _has_two_nulls(dtype)):
+        return None  # pandas compares objects then, and of these it knows one kind of null
+    keys: list[Any] = [
+        _decoded(key, side.codes, dtype) if form_of(side.dtype) == CATEGORY else key  # type: ignore[arg-type]
+        for key, side in zip(pair, (left, right), strict=True)
+    ]
+    return keys[0], keys[1]
+
+
+def _has_two_nulls(dtype: Any) -> bool:
+    """Tell whether a dtype knows NaN besides NA."""
+    return form_of(dtype) == MASKED and pd.api.types.is_float_dtype(dtype)
+
+
+def _decoded(key: _Words | _Strings, codes: Any, dtype: Any) -> _Words | _Strings:
+    """Give each row the key of its category."""
+    codes = np.asarray(codes).astype(np.int64)
+    missing = codes < 0
+    if isinstance(key, _Strings):
+        # Nulls point at an empty string behind all others.
+        offsets = np.append(key.offsets, key.offsets[-1])
+        codes[missing] = len(offsets) - 2
+        null = missing.view(np.uint8) if missing.any() else None
+        return _Strings(*take_var(offsets, key.data, codes), null)
+    words = np.append(key.words, np.zeros((len(key.words), 1), np.uint64), axis=1)
+    codes[missing] = words.shape[1] - 1
+    if form_of(dtype) == MASKED or dtype.kind in "biu":
+        return _Words(words[:, codes], missing.view(np.uint8))
+    words[:, -1] = _NAN_BITS if dtype.kind == "f" else _NAT_BITS
+    return _Words(words[:, codes])
 
 
 def _codes(array: Any) -> _Words:
@@ -191,6 +234,8 @@ def _arrow_pair(left: Any, right: Any) -> tuple[_Words, _Words] | None:
     """Compare Arrow columns of one fixed-width type."""
     if left.dtype != right.dtype or form_of(left.dtype) != MASKED:
         return None
+    if pa.types.is_float16(left.dtype.pyarrow_dtype):
+        return None  # pandas refuses them
     return _arrow_words(left), _arrow_words(right)
 
 
@@ -232,6 +277,8 @@ def _numbers(left: Any, right: Any) -> tuple[_Words, _Words] | None:
     if common.itemsize > 8 or (masked and common.kind == "f"):
         # With a mask, NaN and NA are two things; pandas knows which meets which.
         return None
+    if np.dtype(np.float16) in kinds:
+        return None  # which pandas refuses or not, depending on how many keys there are
     words = []
     for side in (left, right):
         if form_of(side.dtype) == MASKED:

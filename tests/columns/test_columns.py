@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from dask_rcylon.columns.frame import BucketColumns, Fragment, to_columns, to_frame
-from dask_rcylon.columns.hashing import hash_keys, hash_scalar
+from dask_rcylon.columns.hashing import hash_keys
 from dask_rcylon.columns.mergeframes import merge_frames
+from dask_rcylon.columns.scalars import hash_scalar
 from dask_rcylon.columns.schema import FrameSchema, unsupported
 from dask_rcylon.columns.sortkeys import sort_words, sortable
 from dask_rcylon.kernels.cpu import argsort, unpack
