@@ -17,7 +17,6 @@ The object form keeps strings as UTF-8 and pickles every other value: slow, and 
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +25,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from dask_rcylon.columns import arrow
+from dask_rcylon.columns import arrow, objects
 
 UInt8 = npt.NDArray[np.uint8]
 UInt32 = npt.NDArray[np.uint32]
@@ -44,8 +43,6 @@ BUFFERS = {
     CATEGORY: (VALUES,),
     OBJECT: (VALUES, LENGTHS, DATA),
 }
-
-_NONE, _NAN, _STR, _PICKLE = range(4)
 
 
 @dataclass
@@ -193,31 +190,11 @@ def unsigned(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _encode_objects(array: Any) -> Column:
     if isinstance(array.dtype, pd.ArrowDtype):
-        items = to_arrow(array).to_pylist()
+        items = np.empty(len(array), object)
+        items[:] = to_arrow(array).to_pylist()
     else:
-        items = list(np.asarray(array, dtype=object))
-    tags = np.empty(len(items), np.uint8)
-    chunks: list[bytes] = []
-    for i, item in enumerate(items):
-        if item is None:
-            tags[i] = _NONE
-            chunks.append(b"")
-        elif type(item) is str:
-            try:
-                chunks.append(item.encode())
-                tags[i] = _STR
-            except UnicodeEncodeError:  # lone surrogates are no UTF-8
-                chunks.append(pickle.dumps(item, pickle.HIGHEST_PROTOCOL))
-                tags[i] = _PICKLE
-        elif type(item) is float and item != item:
-            tags[i] = _NAN
-            chunks.append(b"")
-        else:
-            tags[i] = _PICKLE
-            chunks.append(pickle.dumps(item, pickle.HIGHEST_PROTOCOL))
-    lengths = np.fromiter(map(len, chunks), np.int64, len(chunks))
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    data = np.frombuffer(b"".join(chunks), np.uint8)
+        items = np.asarray(array, dtype=object)
+    tags, offsets, data = objects.to_bytes(items)
     return Column(array.dtype, OBJECT, values=tags, offsets=offsets, data=data)
 
 
@@ -268,20 +245,9 @@ def _decode_masked(dtype: Any, values: Any, validity: UInt8 | None) -> Any:
 
 def _decode_objects(dtype: Any, column: Column) -> Any:
     assert column.values is not None and column.offsets is not None and column.data is not None
-    raw = column.data.tobytes()
-    items = np.empty(len(column.values), object)
-    bounds = column.offsets.tolist()
-    for i, tag in enumerate(column.values.tolist()):
-        if tag == _NONE:
-            items[i] = None
-        elif tag == _NAN:
-            items[i] = np.nan
-        elif tag == _STR:
-            items[i] = raw[bounds[i] : bounds[i + 1]].decode()
-        else:
-            items[i] = pickle.loads(raw[bounds[i] : bounds[i + 1]])
-    if dtype == np.dtype(object):
-        return items
+    items = objects.from_bytes(column.values, column.offsets, column.data)
+    if isinstance(dtype, np.dtype):
+        return items.astype(dtype, copy=False)
     if isinstance(dtype, pd.ArrowDtype):
         array = pa.array(items.tolist(), type=dtype.pyarrow_dtype)
         return pd.arrays.ArrowExtensionArray(array)

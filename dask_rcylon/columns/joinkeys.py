@@ -134,18 +134,13 @@ def _category_pair(
     if pair is None:
         return None
     dtype = tables[0].dtype
-    if isinstance(pair[0], _Words) and (dtype != tables[1].dtype or _has_two_nulls(dtype)):
-        return None  # pandas compares objects then, and of these it knows one kind of null
+    if isinstance(pair[0], _Words) and (dtype != tables[1].dtype or form_of(dtype) != PLAIN):
+        return None  # pandas compares objects then, which have their own idea of equality
     keys: list[Any] = [
         _decoded(key, side.codes, dtype) if form_of(side.dtype) == CATEGORY else key  # type: ignore[arg-type]
         for key, side in zip(pair, (left, right), strict=True)
     ]
     return keys[0], keys[1]
-
-
-def _has_two_nulls(dtype: Any) -> bool:
-    """Tell whether a dtype knows NaN besides NA."""
-    return form_of(dtype) == MASKED and pd.api.types.is_float_dtype(dtype)
 
 
 def _decoded(key: _Words | _Strings, codes: Any, dtype: Any) -> _Words | _Strings:
@@ -160,7 +155,7 @@ def _decoded(key: _Words | _Strings, codes: Any, dtype: Any) -> _Words | _String
         return _Strings(*take_var(offsets, key.data, codes), null)
     words = np.append(key.words, np.zeros((len(key.words), 1), np.uint64), axis=1)
     codes[missing] = words.shape[1] - 1
-    if form_of(dtype) == MASKED or dtype.kind in "biu":
+    if dtype.kind in "biu":
         return _Words(words[:, codes], missing.view(np.uint8))
     words[:, -1] = _NAN_BITS if dtype.kind == "f" else _NAT_BITS
     return _Words(words[:, codes])
