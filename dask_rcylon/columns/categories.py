@@ -77,6 +77,19 @@ def unite(
     return pd.Categorical.from_codes(codes, dtype=dtype, validate=False)  # type: ignore[call-overload]
 
 
+def common_dtype(
+    one: pd.CategoricalDtype, other: pd.CategoricalDtype
+) -> pd.CategoricalDtype | None:
+    """Return the dtype that holds the categories of both; None if there is none.
+
+    Categories are listed as they are in the first, then those that only the second has.
+    """
+    union = _unite([one.categories, other.categories], one.ordered or other.ordered)
+    if union.categories is None or one.ordered != other.ordered:
+        return None
+    return pd.CategoricalDtype(union.categories, ordered=one.ordered)
+
+
 def _union_of(categories: Sequence[pd.Index], ordered: bool | None) -> _Union:
     key = (*map(id, categories), int(bool(ordered)))
     union = _unions.get(key)

@@ -134,16 +134,21 @@ def _category_pair(
     if pair is None:
         return None
     dtype = tables[0].dtype
-    if isinstance(pair[0], _Words) and (dtype != tables[1].dtype or form_of(dtype) != PLAIN):
-        return None  # pandas compares objects then, which have their own idea of equality
+    categorical = [form_of(side.dtype) == CATEGORY for side in (left, right)]
+    if isinstance(pair[0], _Words):
+        if dtype != tables[1].dtype or form_of(dtype) != PLAIN:
+            return None  # pandas compares objects then, which have their own idea of equality
+        sides = zip((left, right), categorical, strict=True)
+        if dtype.kind in "biu" and any(known and (side.codes < 0).any() for side, known in sides):
+            return None  # no integer stands for null, and in one case pandas makes that an error
     keys: list[Any] = [
-        _decoded(key, side.codes, dtype) if form_of(side.dtype) == CATEGORY else key  # type: ignore[arg-type]
-        for key, side in zip(pair, (left, right), strict=True)
+        _decoded(key, side.codes, dtype) if known else key
+        for key, side, known in zip(pair, (left, right), categorical, strict=True)
     ]
     return keys[0], keys[1]
 
 
-def _decoded(key: _Words | _Strings, codes: Any, dtype: Any) -> _Words | _Strings:
+def _decoded(key: Any, codes: Any, dtype: Any) -> _Words | _Strings:
     """Give each row the key of its category."""
     codes = np.asarray(codes).astype(np.int64)
     missing = codes < 0
@@ -153,11 +158,9 @@ def _decoded(key: _Words | _Strings, codes: Any, dtype: Any) -> _Words | _String
         codes[missing] = len(offsets) - 2
         null = missing.view(np.uint8) if missing.any() else None
         return _Strings(*take_var(offsets, key.data, codes), null)
-    words = np.append(key.words, np.zeros((len(key.words), 1), np.uint64), axis=1)
+    null_word = np.full((1, 1), _NAN_BITS if dtype.kind == "f" else _NAT_BITS)
+    words = np.append(key.words, null_word, axis=1)
     codes[missing] = words.shape[1] - 1
-    if dtype.kind in "biu":
-        return _Words(words[:, codes], missing.view(np.uint8))
-    words[:, -1] = _NAN_BITS if dtype.kind == "f" else _NAT_BITS
     return _Words(words[:, codes])
 
 

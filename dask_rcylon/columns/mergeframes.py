@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from pandas.core.reshape.merge import _MergeOperation  # type: ignore[attr-defined]
 
+from dask_rcylon.columns.categories import common_dtype
 from dask_rcylon.columns.joinkeys import indexers
 
 
@@ -49,16 +50,22 @@ class _Merge(_MergeOperation):
         return super()._get_join_info()
 
     def _join_indexes(self, left: pd.Index, right: pd.Index) -> Any:
-        if left.dtype != right.dtype or self.how == "outer":
+        if left.dtype != right.dtype:
             raise _Unsupported
+        if left.dtype == object and (left.hasnans or right.hasnans):
+            raise _Unsupported  # an index of objects tells None from NaN, a column does not
+        categories = [getattr(index, "categories", None) for index in (left, right)]
+        if categories[0] is not None and not categories[0].equals(categories[1]):
+            raise _Unsupported  # which order of categories, and even which name, depends on `how`
         found = indexers([_array(left)], [_array(right)], self.how)
         if found is None:
             raise _Unsupported
         rows, others = found
-        index = right.take(others) if self.how == "right" else left.take(rows)
-        if left.name != right.name:
-            index = index.rename(None)
-        return index, rows, others
+        if self.how == "outer":
+            index = left.append(right).take(np.where(rows < 0, others + len(left), rows))
+        else:
+            index = right.take(others) if self.how == "right" else left.take(rows)
+        return index.rename(left.name if left.name == right.name else None), rows, others
 
 
 def _array(index: pd.Index) -> Any:
@@ -76,6 +83,7 @@ def merge_frames(
     right_index: bool = False,
     suffixes: tuple[str | None, str | None] = ("_x", "_y"),
     indicator: bool | str = False,
+    meta: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Merge two frames; rows come in no particular order.
 
@@ -87,11 +95,16 @@ def merge_frames(
         As in `pandas.merge`; ``"leftsemi"`` joins with the distinct rows of `right`, as Dask does.
     left_on, right_on, left_index, right_index, suffixes, indicator
         As in `pandas.merge`.
+    meta : DataFrame, optional
+        Empty frame as the result should look. Keys that it has as categoricals are united if their
+        categories differ, as Dask does; pandas would make them values.
 
     Returns
     -------
     DataFrame
-        Equal to pandas' up to the order of rows.
+        Equal to pandas' up to the order of rows. One dtype does not depend on the rows here, though
+        it does with pandas: a key of times in different units is of the finer one also where each
+        row of one side matches the row of the other in the same place.
 
     Raises
     ------
@@ -100,6 +113,8 @@ def merge_frames(
     """
     if how == "leftsemi":
         right, how = right.drop_duplicates(), "inner"
+    if meta is not None:
+        left, right = _with_common_categories(left, right, meta, left_on, right_on)
     options: dict[str, Any] = {
         "how": how,
         "left_on": left_on,
@@ -114,3 +129,43 @@ def merge_frames(
         return _Merge(left, right, **options).get_result()
     except _Unsupported:
         return left.merge(right, **options)
+
+
+def _with_common_categories(
+    left: pd.DataFrame, right: pd.DataFrame, meta: pd.DataFrame, left_on: Any, right_on: Any
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Unite the categories of each pair of keys that is categorical in `meta`."""
+    for one, other in zip(_labels(left_on), _labels(right_on), strict=False):
+        if one is other is None:
+            wanted = [meta.index.dtype]
+        else:
+            wanted = [meta[label].dtype for label in (one, other) if label in meta.columns]
+        dtypes = [_dtype(left, one), _dtype(right, other)]
+        if not wanted or not all(isinstance(d, pd.CategoricalDtype) for d in (*wanted, *dtypes)):
+            continue
+        dtype = common_dtype(*dtypes)
+        if dtype is not None:
+            left, right = _with_key(left, one, dtype), _with_key(right, other, dtype)
+    return left, right
+
+
+def _labels(on: Any) -> list[Any]:
+    """Return key labels as a list; None stands for the index."""
+    return list(on) if isinstance(on, (list, tuple)) else [on]
+
+
+def _dtype(frame: pd.DataFrame, label: Any) -> Any:
+    if label is None:
+        return frame.index.dtype
+    return frame[label].dtype if label in frame.columns else None
+
+
+def _with_key(frame: pd.DataFrame, label: Any, dtype: pd.CategoricalDtype) -> pd.DataFrame:
+    if _dtype(frame, label) == dtype:
+        return frame
+    frame = frame.copy(deep=False)
+    if label is None:
+        frame.index = frame.index.astype(dtype)
+    else:
+        frame[label] = frame[label].astype(dtype)
+    return frame

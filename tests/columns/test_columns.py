@@ -266,19 +266,6 @@ def test_what_pandas_refuses_is_refused():
         merge_frames(left, right, how="inner", left_on="missing", right_on="k")
 
 
-def test_the_private_class_of_pandas_is_where_it_was():
-    """What `mergeframes` replaces: if this fails, pandas has moved it."""
-    from pandas.core.reshape import merge
-
-    for name in ("_get_join_indexers", "_get_join_info", "get_result"):
-        assert hasattr(merge._MergeOperation, name), f"_MergeOperation.{name} has moved"
-    operation = merge._MergeOperation(
-        pd.DataFrame({"k": [1]}), pd.DataFrame({"k": [1]}), on="k", sort=False
-    )
-    for name in ("left_join_keys", "right_join_keys", "left_index", "right_index", "how"):
-        assert hasattr(operation, name), f"_MergeOperation.{name} has moved"
-
-
 @pytest.mark.parametrize("kind", [k for k, a in ARRAYS.items() if sortable(a.dtype)])
 @pytest.mark.parametrize("ascending", [True, False])
 @pytest.mark.parametrize("na_position", ["first", "last"])
