@@ -100,6 +100,17 @@ def is_masked(dtype: Any) -> bool:
     )
 
 
+def unwrapped(array: Any) -> Any:
+    """Return the array that a Series or Index is made of: NumPy's own for NumPy dtypes.
+
+    ``Series.array`` wraps NumPy's arrays in a class with a dtype of its own, which would be taken
+    for one of pandas' nullable dtypes.
+    """
+    array = getattr(array, "array", array)
+    # Arrays of strings are derived from the wrapper.
+    return array.to_numpy() if type(array) is pd.arrays.NumpyExtensionArray else array
+
+
 def value_width(dtype: Any) -> int:
     """Return the bytes per value of a dtype that is held as values; a code has 4, a tag 1."""
     form = form_of(dtype)
@@ -117,6 +128,7 @@ def value_width(dtype: Any) -> int:
 
 def encode(array: Any) -> Column:
     """Hold a Series, Index or array as buffers, without a copy where there need be none."""
+    array = unwrapped(array)
     dtype = array.dtype
     form = form_of(dtype)
     if form == PLAIN:

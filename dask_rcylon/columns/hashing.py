@@ -27,6 +27,7 @@ from dask_rcylon.columns.column import (
     plain_values,
     string_buffers,
     to_arrow,
+    unwrapped,
 )
 from dask_rcylon.columns.scalars import as_float, hash_scalar
 from dask_rcylon.columns.times import tick
@@ -55,7 +56,7 @@ def hash_keys(arrays: Sequence[Any]) -> UInt64:
     """
     out = np.empty(len(arrays[0]), np.uint64)
     for number, array in enumerate(arrays):
-        _hash_column(array, out, number > 0)
+        _hash_column(unwrapped(array), out, number > 0)
     return out
 
 

@@ -26,6 +26,7 @@ from dask_rcylon.columns.column import (
     masked_values,
     plain_values,
     string_buffers,
+    unwrapped,
 )
 from dask_rcylon.columns.times import tick
 from dask_rcylon.kernels.cpu import factorize_bytes, join_bytes, join_fixed, take_var
@@ -72,7 +73,7 @@ def indexers(left: Sequence[Any], right: Sequence[Any], how: str) -> tuple[Int64
     """
     pairs: list[tuple[_Words, _Words] | tuple[_Strings, _Strings]] = []
     for columns in zip(left, right, strict=True):
-        key = _normalise(*columns)
+        key = _normalise(unwrapped(columns[0]), unwrapped(columns[1]))
         if key is None:
             return None
         pairs.append(key)

@@ -25,6 +25,7 @@ from dask_rcylon.columns.column import (
     masked_values,
     plain_values,
     string_buffers,
+    unwrapped,
 )
 from dask_rcylon.kernels.cpu import string_words
 
@@ -81,7 +82,7 @@ def sort_words(
     last = na_position == "last"
     words: list[UInt64] = []
     for array, up in zip(arrays, ascending, strict=True):
-        words += _column_words(array, up, last, chunks)
+        words += _column_words(unwrapped(array), up, last, chunks)
     return np.vstack(words)
 
 
