@@ -52,6 +52,30 @@ def is_var(type_: pa.DataType) -> bool:
     )
 
 
+def storage_type(type_: pa.DataType) -> pa.DataType:
+    """Return a type of the same buffers whose values are the same as Python objects and back.
+
+    Times become integers: Python's own have no nanoseconds, and not every year.  Fields get numbers
+    for names: a ``dict`` can't hold two of one name.
+    """
+    if pa.types.is_date32(type_) or pa.types.is_time32(type_):
+        return pa.int32()
+    if pa.types.is_interval(type_):
+        return pa.binary(type_.bit_width // 8)
+    if pa.types.is_temporal(type_):
+        return pa.int64()
+    if pa.types.is_struct(type_):
+        fields = enumerate(type_.fields)
+        return pa.struct([pa.field(str(n), storage_type(field.type)) for n, field in fields])
+    if pa.types.is_map(type_):
+        return pa.map_(storage_type(type_.key_type), storage_type(type_.item_type))
+    if pa.types.is_fixed_size_list(type_):
+        return pa.list_(storage_type(type_.value_type), type_.list_size)
+    if pa.types.is_list(type_):
+        return pa.list_(storage_type(type_.value_type))
+    return pa.large_list(storage_type(type_.value_type)) if pa.types.is_large_list(type_) else type_
+
+
 def validity_bytes(array: pa.Array) -> UInt8 | None:
     """Return 1 for each value that is present, 0 for nulls: uint8 (n,), or None without nulls."""
     if array.null_count == 0:

@@ -202,8 +202,10 @@ def unsigned(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _encode_objects(array: Any) -> Column:
     if isinstance(array.dtype, pd.ArrowDtype):
-        items = np.empty(len(array), object)
-        items[:] = to_arrow(array).to_pylist()
+        chunk = to_arrow(array)
+        values = chunk.view(arrow.storage_type(chunk.type)).to_pylist()
+        # Not an array of the list: lists in it would become further dimensions.
+        items = np.fromiter(values, object, len(values))
     else:
         items = np.asarray(array, dtype=object)
     tags, offsets, data = objects.to_bytes(items)
@@ -261,6 +263,7 @@ def _decode_objects(dtype: Any, column: Column) -> Any:
     if isinstance(dtype, np.dtype):
         return items.astype(dtype, copy=False)
     if isinstance(dtype, pd.ArrowDtype):
-        array = pa.array(items.tolist(), type=dtype.pyarrow_dtype)
+        type_ = dtype.pyarrow_dtype
+        array = pa.array(items.tolist(), type=arrow.storage_type(type_)).view(type_)
         return pd.arrays.ArrowExtensionArray(array)
     return dtype.construct_array_type()._from_sequence(items, dtype=dtype)

@@ -144,9 +144,7 @@ def _hash_nested(array: Any, out: UInt64, combine: bool) -> None:
     if chunk.type != array.dtype.pyarrow_dtype:
         _hash_column(pd.arrays.ArrowExtensionArray(chunk), out, combine)
     else:
-        items = np.empty(len(chunk), object)
-        items[:] = chunk.to_pylist()
-        _hash_objects(items, out, combine)
+        _hash_objects(np.fromiter(chunk.to_pylist(), object, len(chunk)), out, combine)
 
 
 def _hash_objects(items: npt.NDArray[Any], out: UInt64, combine: bool) -> None:

@@ -65,3 +65,45 @@ def test_values_and_nulls_are_taken_over_without_a_copy():
     offsets, data = arrow.var_buffers(text)
     assert data.ctypes.data == text.buffers()[2].address + 6
     assert offsets[0] == 0
+
+
+LISTS = pa.array([[1, None], None, [], [10**18 + 1], [2, 3]], pa.list_(pa.int64()))
+NESTED = {
+    "lists of one length": pa.array([[1, 2], [3, 4], [5, 6], [7, 8]]),
+    **{
+        f"lists of {type_}": LISTS.cast(pa.list_(type_))
+        for type_ in (pa.timestamp("ns"), pa.timestamp("us", "Europe/Berlin"), pa.duration("ns"))
+    },
+    "lists of time": pa.array([[1], None, [86_399 * 10**9 + 1]], pa.list_(pa.int64())).cast(
+        pa.list_(pa.time64("ns"))
+    ),
+    "lists of years to come": pa.array([[2**62], None, [-(2**62)]]).cast(
+        pa.list_(pa.timestamp("s"))
+    ),
+    "lists of lists": pa.array([[[1], None], None, [], [[2, 3], []]]),
+    "lists of bytes": pa.array([[b"\xff"], None, [], [b"", b"a"]]),
+    "large lists": pa.array([[1], None, []], pa.large_list(pa.date32())),
+    "lists of fixed size": pa.array([[1, 2], None, [3, None]], pa.list_(pa.date64(), 2)),
+    "structs": pa.array([{"a": 1, "b": None}, None, {"a": None, "b": "x"}]),
+    "structs with a name twice": pa.StructArray.from_arrays(
+        [pa.array([1, 2]), pa.array([3, 4], pa.timestamp("ns"))], names=["a", "a"]
+    ),
+    "maps": pa.array([[("a", 1), ("b", None)], None, []], pa.map_(pa.string(), pa.duration("ns"))),
+    "intervals": pa.array([(1, 2, 3), None, (0, 0, 0)], pa.month_day_nano_interval()),
+    "dictionaries": pa.array(["a", None, "b", "a"]).dictionary_encode(),
+    "large decimals": pa.array([1, None, 3]).cast(pa.decimal256(60, 3)),
+    "bytes of fixed size": pa.array([b"ab", None, b"cd"], pa.binary(2)),
+}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_nested_values_come_back(kind, send):
+    array = NESTED[kind]
+    for place, found in enumerate(send([column(array), column(array.slice(1))], parts=2)):
+        rows = [*range(place, len(array), 2)], [*range(1 + place, len(array), 2)]
+        expected = pa.concat_arrays([array.take(pa.array(row, pa.int64())) for row in rows])
+        values = pa.array(found.x.array)
+        assert values.type == array.type
+        assert values.equals(
+            expected if isinstance(values, pa.Array) else pa.chunked_array(expected)
+        )
