@@ -109,14 +109,18 @@ class PilotSchedulerPlugin(SchedulerPlugin):
         self._roster.join(worker, info)
         self._publish()
 
-    def open(self, stage: str, worker: str) -> dict[str, Any]:
-        """Return the run of a stage that a put on `worker` belongs to, starting one if need be."""
+    def open(self, stage: str, worker: str) -> dict[str, Any] | None:
+        """Return the run of a stage that a put on `worker` belongs to, starting one if need be.
+
+        None if the stage is no longer wanted: it was cancelled, or another of its tasks has failed
+        while this one was on its way. Nothing would end a run that began now.
+        """
         run = self._runs.get(stage)
         if run is None:
             task = self._scheduler.tasks.get(orders.barrier_key(stage))
             world = self._roster.world_of(worker)
-            if task is None or task.run_spec is None:
-                raise RuntimeError(f"stage {stage} is no longer wanted")
+            if task is None or task.run_spec is None or task.state == "erred":
+                return None
             if world is None:
                 raise RuntimeError(f"worker {worker} is not an MPI rank of this cluster")
             spec = task.run_spec.spec  # type: ignore[union-attr]

@@ -39,11 +39,10 @@ class BarrierTask(Task):
 
 def put(stage: str, side: int, partition: int, frame: pd.DataFrame) -> PutReport:
     """Cut an input partition into buckets and leave them on this rank."""
-    run = current_pilot().run(stage)
     try:
-        return run.put(side, partition, frame)
+        return current_pilot().run(stage).put(side, partition, frame)
     except RunClosed:
-        # The stage was started again meanwhile: what this task made is of no use any more.
+        # The stage was started again or given up meanwhile: what this task made is of no use.
         raise Reschedule from None
 
 
@@ -54,7 +53,10 @@ def barrier(stage: str, *reports: PutReport) -> int:
     for report in reports:
         holders[report.rank] = holders.get(report.rank, 0) + report.rows
     numbers = {report.run for report in reports}
-    run = pilot.run(stage)
+    try:
+        run = pilot.run(stage)
+    except RunClosed:
+        raise Reschedule from None
     if numbers != {run.number}:
         # Fragments of different runs can't be exchanged: 0 makes the scheduler start again.
         pilot.exchange(stage, 0, {}, None)

@@ -61,6 +61,7 @@ class PilotWorkerPlugin(WorkerPlugin):
         self._worker = worker
         self._runs: dict[str, StageRun] = {}
         self._opening = threading.Lock()
+        self._forgotten: dict[str, int] = {}
         info = mpi.rank_info()
         if info is not None and not mpi.supports_threads():
             info = None
@@ -92,16 +93,18 @@ class PilotWorkerPlugin(WorkerPlugin):
     def run(self, stage: str) -> StageRun:
         """Return this rank's run of a stage, asking the scheduler at first use.
 
+        Raises
+        ------
+        RunClosed
+            If the stage is no longer wanted.
+
         Notes
         -----
         For task threads: waits for the scheduler's answer.
         """
         with self._opening:
             run = self._runs.get(stage)
-            if run is None:
-                answer = self._ask(orders.REQUEST_OPEN, stage=stage)
-                run = self._make_run(stage, answer["run"], answer["spec"])
-            return run
+            return sync(self._worker.loop, self._open, stage) if run is None else run
 
     def locate(self, stage: str, run: int, key: Any) -> None:
         """Have the scheduler send a get to where its bucket is, or restart the stage.
@@ -147,6 +150,23 @@ class PilotWorkerPlugin(WorkerPlugin):
         worker = self._worker
         handler = getattr(worker.scheduler, request)
         return sync(worker.loop, handler, worker=worker.address, **kwargs)
+
+    async def _open(self, stage: str) -> StageRun:
+        # The order to forget the run comes by another way than the answer, and may be faster.
+        self._forgotten[stage] = 0
+        try:
+            worker = self._worker
+            answer = await getattr(worker.scheduler, orders.REQUEST_OPEN)(
+                worker=worker.address, stage=stage
+            )
+        finally:
+            over = self._forgotten.pop(stage)
+        if answer is None or answer["run"] <= over:
+            raise RunClosed(f"stage {stage} is no longer wanted")
+        run = self._runs.get(stage)
+        if run is None or run.number < answer["run"]:
+            run = self._make_run(stage, answer["run"], answer["spec"])
+        return run
 
     def _make_run(self, stage: str, number: int, spec: bytes) -> StageRun:
         assert self._info is not None
@@ -202,6 +222,8 @@ class PilotWorkerPlugin(WorkerPlugin):
         )
 
     def _on_forget(self, stage: str, run: int) -> None:
+        if stage in self._forgotten:
+            self._forgotten[stage] = max(run, self._forgotten[stage])
         held = self._runs.get(stage)
         if held is not None and held.number <= run:
             held.close()
