@@ -58,10 +58,7 @@ class PilotWorkerPlugin(WorkerPlugin):
 
     async def setup(self, worker: Worker) -> None:
         """Tell the scheduler what this worker is, and listen for its orders."""
-        self._worker = worker
-        self._runs: dict[str, StageRun] = {}
-        self._opening = threading.Lock()
-        self._forgotten: dict[str, int] = {}
+        self._prepare(worker)
         info = mpi.rank_info()
         if info is not None and not mpi.supports_threads():
             info = None
@@ -81,6 +78,14 @@ class PilotWorkerPlugin(WorkerPlugin):
         )
         if info is not None and self._warm:
             threading.Thread(target=warm_up, name="rcylon-warm-up", daemon=True).start()
+
+    def _prepare(self, worker: Worker) -> None:
+        """Set up what can't be sent along with the plugin."""
+        self._worker = worker
+        self._runs: dict[str, StageRun] = {}
+        self._opening = threading.Lock()
+        self._forgotten: dict[str, int] = {}
+        self._idle: object | None = None
 
     def teardown(self, worker: Worker) -> None:
         """Give up what is in progress."""
@@ -228,10 +233,13 @@ class PilotWorkerPlugin(WorkerPlugin):
         if held is not None and held.number <= run:
             held.close()
             del self._runs[stage]
-        if not self._runs:
-            self._worker.loop.call_later(_IDLE_SECONDS, self._give_back)
+        loop = self._worker.loop
+        if self._idle is not None:
+            loop.remove_timeout(self._idle)
+        self._idle = loop.call_later(_IDLE_SECONDS, self._give_back)
 
     def _give_back(self) -> None:
+        self._idle = None
         if not self._runs:
             give_back()
 
