@@ -111,6 +111,11 @@ def unwrapped(array: Any) -> Any:
     return array.to_numpy() if type(array) is pd.arrays.NumpyExtensionArray else array
 
 
+def numpy_dtype(dtype: Any) -> np.dtype[Any]:
+    """Return the dtype of the values of one of pandas' nullable numbers or its nullable bool."""
+    return np.dtype(bool if isinstance(dtype, pd.BooleanDtype) else dtype.numpy_dtype)
+
+
 def value_width(dtype: Any) -> int:
     """Return the bytes per value of a dtype that is held as values; a code has 4, a tag 1."""
     form = form_of(dtype)
@@ -122,7 +127,7 @@ def value_width(dtype: Any) -> int:
         type_ = dtype.pyarrow_dtype
         return 1 if pa.types.is_boolean(type_) else type_.bit_width // 8
     if is_masked(dtype):
-        return int(np.dtype(dtype.numpy_dtype).itemsize)
+        return int(numpy_dtype(dtype).itemsize)
     return 8
 
 
@@ -160,7 +165,7 @@ def masked_values(array: Any) -> tuple[npt.NDArray[Any], UInt8 | None]:
         chunk = to_arrow(array)
         return arrow.fixed_buffer(chunk), arrow.validity_bytes(chunk)
     array = getattr(array, "array", array)
-    dtype = np.dtype(bool if isinstance(array.dtype, pd.BooleanDtype) else array.dtype.numpy_dtype)
+    dtype = numpy_dtype(array.dtype)
     missing = np.asarray(array.isna())
     if not missing.any():
         return np.ascontiguousarray(array.to_numpy(dtype=dtype)), None

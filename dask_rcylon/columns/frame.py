@@ -201,9 +201,8 @@ def _buffer_bytes(counts: Int64, widths: Int64) -> Int64:
 class BucketColumns:
     """The buffers of one bucket, each in one piece."""
 
-    def __init__(self, layout: Layout, rows: int, buffers: list[UInt8 | None]) -> None:
+    def __init__(self, layout: Layout, buffers: list[UInt8 | None]) -> None:
         self._layout = layout
-        self._rows = rows
         self._buffers = buffers
 
     @classmethod
@@ -233,7 +232,7 @@ class BucketColumns:
             None if width == 0 else memory[start : start + nbytes]
             for width, start, nbytes in zip(widths, starts, exact, strict=True)
         ]
-        return cls(layout, rows, buffers)
+        return cls(layout, buffers)
 
     def addresses(self) -> list[int]:
         """Return the address of each buffer, 0 for absent ones."""

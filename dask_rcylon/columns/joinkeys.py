@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dask_rcylon.columns.column import unwrapped
 from dask_rcylon.columns.keypairs import Pair, Strings, Words, normalise
-from dask_rcylon.kernels.cpu import factorize_bytes, join_bytes, join_fixed
+from dask_rcylon.kernels.cpu import both_nulls, factorize_bytes, join_bytes, join_fixed
 
 UInt64 = npt.NDArray[np.uint64]
 Int64 = npt.NDArray[np.int64]
@@ -60,10 +60,9 @@ def indexers(left: Sequence[Any], right: Sequence[Any], how: str) -> tuple[Int64
                 rows.append(code[np.newaxis])
             continue
         assert isinstance(one, Words) and isinstance(two, Words)
-        nullable = one.null is not None or two.null is not None
-        for rows, side in zip(sides, (one, two), strict=True):
+        nulls = both_nulls(one.null, one.words.shape[1], two.null, two.words.shape[1])
+        for number, (rows, side) in enumerate(zip(sides, (one, two), strict=True)):
             rows.append(side.words)
-            if nullable:
-                null = np.zeros(side.words.shape[1], np.uint8) if side.null is None else side.null
-                rows.append(null.astype(np.uint64)[np.newaxis])
+            if nulls is not None:
+                rows.append(nulls[number].astype(np.uint64)[np.newaxis])
     return join_fixed(np.vstack(sides[0]), None, np.vstack(sides[1]), None, *keep)

@@ -24,6 +24,7 @@ from dask_rcylon.columns.column import (
     all_strings,
     form_of,
     masked_values,
+    numpy_dtype,
     plain_values,
     string_buffers,
 )
@@ -252,11 +253,7 @@ def _numbers(left: Any, right: Any) -> tuple[Words, Words] | None:
         if form == PLAIN and isinstance(side.dtype, np.dtype) and side.dtype.kind in "biuf":
             kinds.append(side.dtype)
         elif form == MASKED:
-            kinds.append(
-                np.dtype(
-                    bool if isinstance(side.dtype, pd.BooleanDtype) else side.dtype.numpy_dtype
-                )
-            )
+            kinds.append(numpy_dtype(side.dtype))
         else:
             return None
     masked = any(form_of(side.dtype) == MASKED for side in (left, right))

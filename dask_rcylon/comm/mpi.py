@@ -41,19 +41,12 @@ class RankInfo:
     ----------
     world : str
         Label of the world; equal for all ranks of one ``mpiexec`` job.
-    rank, size : int
-        Rank in and size of ``MPI_COMM_WORLD``.
-    host : str
-        ``MPI_Get_processor_name``.
-    pid : int
-        Process id.
+    rank : int
+        Rank in ``MPI_COMM_WORLD``.
     """
 
     world: str
     rank: int
-    size: int
-    host: str
-    pid: int
 
 
 def load() -> ModuleType:
@@ -84,8 +77,7 @@ def rank_info() -> RankInfo | None:
     mpi = load()
     if not mpi.Is_initialized() or mpi.Is_finalized():
         return None
-    world = mpi.COMM_WORLD
-    return RankInfo(_world_label(), world.rank, world.size, mpi.Get_processor_name(), os.getpid())
+    return RankInfo(_world_label(), mpi.COMM_WORLD.rank)
 
 
 def supports_threads() -> bool:

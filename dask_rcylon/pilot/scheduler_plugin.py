@@ -45,10 +45,10 @@ class _Run:
     world: str
     spec: StageSpec
     dumped: bytes
+    #: Owner of each bucket, once the exchange is done.
     owners: tuple[str, ...] = ()
     waiting: set[int] = field(default_factory=set)
     done: asyncio.Future[bytes | None] | None = None
-    exchanged: bool = False
 
 
 class PilotSchedulerPlugin(SchedulerPlugin):
@@ -170,7 +170,6 @@ class PilotSchedulerPlugin(SchedulerPlugin):
             for rank, low, high in zip(order.gang, order.bounds, order.bounds[1:], strict=False)
             for _ in range(low, high)
         )
-        active.exchanged = True
         self._stages[active.spec.kind] += 1
         self._pin(active)
         self._publish()
@@ -180,7 +179,7 @@ class PilotSchedulerPlugin(SchedulerPlugin):
         """Send a get to its bucket's owner, or start the stage again if the bucket is gone."""
         active = self._runs.get(stage)
         task = self._scheduler.tasks.get(key)
-        if active is not None and active.number == run and active.exchanged and task is not None:
+        if active is not None and active.number == run and active.owners and task is not None:
             owner = active.owners[self._bucket(active, key)]
             if owner != worker and owner in self._scheduler.workers:
                 self._scheduler.set_restrictions({key: {owner}})

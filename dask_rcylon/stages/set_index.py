@@ -77,7 +77,10 @@ class SetIndexSpec(StageSpec):
 
 
 def partition_of(column: pd.Series, divisions: tuple[Any, ...]) -> Ids:
-    """Return the partition of each value: Dask's own rule, faster for plain numbers.
+    """Return the partition of each value: by Dask's function, or a kernel for plain numbers.
+
+    The two differ for values below the first division: Dask's puts them into the last partition,
+    the kernel into the first, which keeps the order.
 
     Parameters
     ----------

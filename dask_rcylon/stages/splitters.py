@@ -64,15 +64,12 @@ class Splitters:
         Its place in the input; part -1 where equal keys must stay together.
     chunks : int
         Chunks of a string key, so that all partitions make equal words.
-    exact : bool
-        Whether the words hold the keys whole; otherwise they hold prefixes.
     """
 
     words: Words
     parts: Int64
     rows: Int64
     chunks: int
-    exact: bool
 
 
 def draw(partition: int, total: int, inputs: int, outputs: int) -> Int64:
@@ -131,7 +128,7 @@ def choose(
     filled = [sample for sample in samples if len(sample.rows)]
     if not filled or outputs == 1:
         empty = np.empty(0, np.int64)
-        return Splitters(np.empty((0, 1), np.uint64), empty, empty, chunks, exact)
+        return Splitters(np.empty((0, 1), np.uint64), empty, empty, chunks)
     words = np.concatenate(
         [sort_words(sample.keys, ascending, na_position, chunks) for sample in filled], axis=1
     )
@@ -145,6 +142,4 @@ def choose(
     if colocate or not exact:
         # Prefixes that are equal say nothing of the order of what follows them.
         parts = np.full(len(parts), -1, np.int64)
-    return Splitters(
-        np.ascontiguousarray(words[:, picked].T), parts[picked], rows[picked], chunks, exact
-    )
+    return Splitters(np.ascontiguousarray(words[:, picked].T), parts[picked], rows[picked], chunks)

@@ -1,5 +1,6 @@
 """Kernels for CPUs: Numba, without the GIL, compiled once per machine."""
 
+from dask_rcylon.kernels.cpu.factorize import factorize_bytes
 from dask_rcylon.kernels.cpu.gather import (
     lengths_to_offsets,
     offsets_to_lengths,
@@ -13,7 +14,7 @@ from dask_rcylon.kernels.cpu.hashing import (
     hash_numbers,
     hash_ticks,
 )
-from dask_rcylon.kernels.cpu.join import factorize_bytes, join_bytes, join_fixed
+from dask_rcylon.kernels.cpu.join import both_nulls, join_bytes, join_fixed
 from dask_rcylon.kernels.cpu.partition import (
     Ids,
     count_bytes,
@@ -30,6 +31,7 @@ __all__ = [
     "NULL_HASH",
     "Ids",
     "argsort",
+    "both_nulls",
     "bucket_bytes",
     "count_bytes",
     "count_ids",

@@ -310,6 +310,18 @@ def _mix_words(words: Any, out: Any) -> None:
         out[i] = h
 
 
+def both_nulls(
+    left: UInt8 | None, left_rows: int, right: UInt8 | None, right_rows: int
+) -> tuple[UInt8, UInt8] | None:
+    """Return the nulls of both sides, made of zeros where only the other side has any."""
+    if left is None and right is None:
+        return None
+    return (
+        np.zeros(left_rows, np.uint8) if left is None else left,
+        np.zeros(right_rows, np.uint8) if right is None else right,
+    )
+
+
 def join_fixed(
     left: UInt64,
     left_null: UInt8 | None,
@@ -337,12 +349,11 @@ def join_fixed(
     left_indexer, right_indexer : int64 arrays
         Row numbers of the pairs, in no particular order.
     """
-    if left_null is not None or right_null is not None:
+    nulls = both_nulls(left_null, left.shape[1], right_null, right.shape[1])
+    if nulls is not None:
         left, right = (
-            np.vstack(
-                [words, np.zeros(words.shape[1], np.uint64) if null is None else null]
-            ).astype(np.uint64, copy=False)
-            for words, null in ((left, left_null), (right, right_null))
+            np.vstack([words, null]).astype(np.uint64, copy=False)
+            for words, null in zip((left, right), nulls, strict=True)
         )
     if left.shape[0] == 1:
         sides = (_Side(left[0]), _Side(right[0]))
@@ -355,10 +366,15 @@ def join_fixed(
     return _join(both[0], both[1], _WORDS, keep_left, keep_right, semi)
 
 
-def _string_side(offsets: Int64, data: UInt8, null: UInt8 | None) -> _Side:
+def string_hashes(offsets: Int64, data: UInt8, null: UInt8 | None) -> UInt64:
+    """Hash strings of which some are null: uint64 array (n,)."""
     hashes = np.empty(len(offsets) - 1, np.uint64)
     hash_bytes(offsets, data, None if null is None else (null == 0).view(np.uint8), hashes)
-    return _Side(hashes, offsets=offsets, data=data, null=null)
+    return hashes
+
+
+def _string_side(offsets: Int64, data: UInt8, null: UInt8 | None) -> _Side:
+    return _Side(string_hashes(offsets, data, null), offsets=offsets, data=data, null=null)
 
 
 def join_bytes(
@@ -373,11 +389,9 @@ def join_bytes(
     semi: bool = False,
 ) -> Indexers:
     """Match rows by strings, ``data[offsets[i]:offsets[i+1]]``; see `join_fixed`."""
-    if left_null is not None or right_null is not None:
-        left_null, right_null = (
-            np.zeros(len(offsets) - 1, np.uint8) if null is None else null
-            for offsets, null in ((left_offsets, left_null), (right_offsets, right_null))
-        )
+    nulls = both_nulls(left_null, len(left_offsets) - 1, right_null, len(right_offsets) - 1)
+    if nulls is not None:
+        left_null, right_null = nulls
     return _join(
         _string_side(left_offsets, left_data, left_null),
         _string_side(right_offsets, right_data, right_null),
@@ -386,64 +400,3 @@ def join_bytes(
         keep_right,
         semi,
     )
-
-
-@nb.njit(nogil=True, cache=True)
-def _first_rows(hashes: Any, offsets: Any, data: Any, null: Any, out: Any) -> None:
-    """Give each row the number of the first row that equals it."""
-    size = 1
-    while size < 2 * len(hashes):
-        size <<= 1
-    mask = np.uint64(size - 1)
-    table = np.full(size, -1, np.int64)
-    start = np.int64(data.ctypes.data)
-    for i in range(len(hashes)):
-        slot = (mix(hashes[i]) >> _S20) & mask
-        while True:
-            j = table[slot]
-            if j < 0:
-                table[slot] = i
-                out[i] = i
-                break
-            length = offsets[i + 1] - offsets[i]
-            same = hashes[j] == hashes[i] and length == offsets[j + 1] - offsets[j]
-            missing = False
-            if len(null) > 0:
-                missing = null[i] != 0
-                same = (null[j] != 0) if missing else same and null[j] == 0
-            if same and not missing:
-                same = compare_bytes(start + offsets[i], start + offsets[j], length) == 0
-            if same:
-                out[i] = j
-                break
-            slot = (slot + _ONE) & mask
-
-
-def factorize_bytes(
-    left_offsets: Int64,
-    left_data: UInt8,
-    left_null: UInt8 | None,
-    right_offsets: Int64,
-    right_data: UInt8,
-    right_null: UInt8 | None,
-) -> tuple[UInt64, UInt64]:
-    """Give equal strings of both sides, and only these, equal numbers.
-
-    Returns
-    -------
-    left, right : uint64 arrays (n,) and (m,)
-    """
-    offsets = np.concatenate([left_offsets, right_offsets[1:] + left_offsets[-1]])
-    data = np.concatenate([left_data[: left_offsets[-1]], right_data])
-    null = None
-    if left_null is not None or right_null is not None:
-        null = np.concatenate(
-            [
-                np.zeros(len(o) - 1, np.uint8) if mask is None else mask
-                for o, mask in ((left_offsets, left_null), (right_offsets, right_null))
-            ]
-        )
-    side = _string_side(offsets, data, null)
-    out = np.empty(len(side.keys), np.uint64)
-    _first_rows(side.keys, *side.strings, _NO_BYTES if null is None else null, out)
-    return out[: len(left_offsets) - 1], out[len(left_offsets) - 1 :]
