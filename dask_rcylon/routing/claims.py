@@ -16,13 +16,9 @@ below.
 
 from __future__ import annotations
 
-from typing import Any
-
 from dask_rcylon.routing import plans
 from dask_rcylon.routing.internals import BlockwiseMerge, BroadcastJoin, Merge
-from dask_rcylon.routing.keys import as_list
-
-Claims = set[Any]
+from dask_rcylon.stages.claims import Claims, as_list, of_hash_join, same_keys, unambiguous
 
 
 def of_merge(expr: Merge) -> Claims:
@@ -34,13 +30,7 @@ def of_merge(expr: Merge) -> Claims:
             return _inherited(expr)
         if (expr.merge_indexed_left and expr.merge_indexed_right) or plans.broadcasts(expr):
             return set()
-    keys: Claims = set()
-    same = expr.left_on == expr.right_on
-    if expr.left_on is not None and (same or expr.how in ("inner", "left", "leftsemi")):
-        keys.add(tuple(as_list(expr.left_on)))
-    if expr.right_on is not None and (same or expr.how in ("inner", "right")):
-        keys.add(tuple(as_list(expr.right_on)))
-    return _unambiguous(expr, keys)
+    return of_hash_join(expr)
 
 
 def of_blockwise_merge(expr: BlockwiseMerge) -> Claims:
@@ -63,18 +53,5 @@ def _inherited(expr: Merge) -> Claims:
         claims = right
     else:
         # Keys of the same name become one column, which has the values of both sides.
-        claims = left & right & {tuple(as_list(expr.left_on))} if _same_keys(expr) else set()
-    return _unambiguous(expr, claims)
-
-
-def _same_keys(expr: Merge) -> bool:
-    return expr.left_on is not None and bool(expr.left_on == expr.right_on)
-
-
-def _unambiguous(expr: Merge, claims: Claims) -> Claims:
-    """Drop what names columns that get a suffix, or that are not in the result."""
-    shared = set(expr.left.columns) & set(expr.right.columns)
-    if _same_keys(expr):
-        shared -= set(as_list(expr.left_on))
-    known = set(expr.columns) - shared
-    return {claim for claim in claims if claim is None or set(as_list(claim)) <= known}
+        claims = left & right & {tuple(as_list(expr.left_on))} if same_keys(expr) else set()
+    return unambiguous(expr, claims)

@@ -14,11 +14,6 @@ def levels(index: pd.Index) -> list[tuple[Any, Any]]:
     ]
 
 
-def as_list(on: Any) -> list[Any]:
-    """Return one label or several as a list."""
-    return list(on) if isinstance(on, (list, tuple)) else [on]
-
-
 def unused(stem: str, meta: Any) -> str:
     """Return a label that no column and no index level has."""
     taken = {*getattr(meta, "columns", ()), *meta.index.names}

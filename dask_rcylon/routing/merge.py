@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from dask_rcylon.routing import claims, plans, shuffle
+from dask_rcylon.routing import plans, shuffle
 from dask_rcylon.routing.aligned import AlignedJoin
 from dask_rcylon.routing.decision import (
     Decision,
@@ -91,9 +91,7 @@ def _plan(expr: Merge, target: Target) -> tuple[Expr | None, str | None]:
         expr.indicator,
         outputs(expr),
     )
-    # A suffix may have given a key's label to another column.
-    true = stage.unique_partition_mapping_columns_from_shuffle <= claims.of_merge(expr)
-    return (stage if true else Unpartitioned(stage)), None
+    return stage, None
 
 
 def _as_dask(expr: Merge, target: Target, original: Any) -> Expr:

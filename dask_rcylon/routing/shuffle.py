@@ -16,10 +16,11 @@ from dask_rcylon.routing.internals import (
     RenameSeries,
     ToFrame,
 )
-from dask_rcylon.routing.keys import as_list, levels, unused
+from dask_rcylon.routing.keys import levels, unused
 from dask_rcylon.routing.method import DasksMethod, dasks
 from dask_rcylon.routing.target import Target
 from dask_rcylon.stages import ShuffleStage
+from dask_rcylon.stages.claims import as_list
 
 _SERIES = "__rcylon_series"
 

@@ -17,6 +17,7 @@ from dask_rcylon.columns.mergeframes import merge_frames
 from dask_rcylon.columns.schema import FrameSchema
 from dask_rcylon.kernels.cpu import Ids, partition_ids
 from dask_rcylon.pilot.spec import Piece, StageSpec
+from dask_rcylon.stages import claims
 from dask_rcylon.stages.keys import key_arrays, uses_index
 from dask_rcylon.stages.shuffle import assemble
 from dask_rcylon.stages.stage import Stage
@@ -133,19 +134,9 @@ class JoinStage(Stage, Merge):
         return int(self.operand("npartitions_out"))
 
     @property
-    def unique_partition_mapping_columns_from_shuffle(self) -> set[tuple[Any, ...]]:
-        """Column sets by which equal rows share a partition.
-
-        Rows that an outer side contributes lie where their own key hashed, with nulls in the other
-        side's key columns: these columns then say nothing.
-        """
-        known: set[tuple[Any, ...]] = set()
-        left, right = labels(self.left_on), labels(self.right_on)
-        if left is not None and (self.how in ("inner", "left", "leftsemi") or left == right):
-            known.add(tuple(left))
-        if right is not None and (self.how in ("inner", "right") or left == right):
-            known.add(tuple(right))
-        return known
+    def unique_partition_mapping_columns_from_shuffle(self) -> claims.Claims:
+        """Column sets by which equal rows share a partition."""
+        return claims.of_hash_join(self)
 
     def _spec(self) -> JoinSpec:
         left_on = None if self.left_index else self.left_on
