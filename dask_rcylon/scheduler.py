@@ -18,7 +18,7 @@ from typing import Any
 import dask
 import dask.base
 from dask.system import CPU_COUNT
-from distributed import Client, get_client, get_worker
+from distributed import Client, Status, get_client, get_worker
 
 from dask_rcylon.cluster import LocalMPICluster
 from dask_rcylon.pilot.attach import pilot_of
@@ -72,7 +72,7 @@ class RcylonScheduler:
         if current is not None:
             return current
         with self._lock:
-            if self._client is None or self._client.status != "running":
+            if self._ended():
                 self._end()
                 self._start()
             assert self._client is not None
@@ -81,9 +81,9 @@ class RcylonScheduler:
     def pilot(self) -> PilotInfo | None:
         """Return the pilot that will be used, without starting one."""
         current = _current()
-        if current is None:
+        if current is None and not self._ended():
             current = self._client
-        if current is not None and current.status == "running":
+        if current is not None:
             return pilot_of(current)
         return PilotInfo(ranks=_ranks(), world=None, reason=None)
 
@@ -91,6 +91,16 @@ class RcylonScheduler:
         """End the embedded cluster; the next use starts another."""
         with self._lock:
             self._end()
+
+    def _ended(self) -> bool:
+        """Tell whether the embedded cluster is of no use, or was never started."""
+        client, cluster = self._client, self._cluster
+        return (
+            client is None
+            or cluster is None
+            or client.status != "running"
+            or cluster.status != Status.running
+        )
 
     def _start(self) -> None:
         self._cluster = LocalMPICluster(

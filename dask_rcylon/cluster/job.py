@@ -10,8 +10,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import IO
+
+import psutil
 
 from dask_rcylon.comm import mpi, orphan
 
@@ -43,6 +46,9 @@ class Job:
 
     def __init__(self, command: Sequence[str], environ: dict[str, str], directory: str) -> None:
         self.command = list(command)
+        self._directory = directory
+        self._ranks: list[psutil.Process] = []
+        self._segments: dict[Path, int] = {}
         # An unlinked file: nothing to remove, and a rank that writes much can't block on a pipe.
         # In append mode, as several processes write.
         self._log: IO[bytes] = tempfile.TemporaryFile(mode="a+b")  # noqa: SIM115
@@ -62,9 +68,13 @@ class Job:
         """Exit status of ``mpiexec``, None as long as anything of the job lives."""
         return self._process.poll()
 
-    def joined(self) -> None:
-        """Let the guard know that the ranks have initialised MPI."""
+    def joined(self, pids: Iterable[int]) -> None:
+        """Let the guard know that the ranks, which are these processes, have initialised MPI."""
         self._say(orphan.JOINED)
+        for pid in pids:
+            with contextlib.suppress(psutil.Error):
+                self._ranks.append(psutil.Process(pid))
+        self._segments = orphan.segments(rank.pid for rank in self._ranks)
 
     async def wait(self, seconds: float) -> bool:
         """Wait for the job to end by itself; return whether it did."""
@@ -82,9 +92,27 @@ class Job:
             # The kernel then ends mpiexec, and mpiexec its ranks.
             self._process.kill()
             await self.wait(_PATIENCE)
+        if self._process.returncode is not None and self._process.returncode < 0:
+            await self._stand_in()
+
+    async def _stand_in(self) -> None:
+        """Do what is left to do of a guard that was killed."""
+        deadline = time.monotonic() + _PATIENCE
+        while any(rank.is_running() for rank in self._ranks) and time.monotonic() < deadline:
+            await asyncio.sleep(_POLL)
+        for rank in self._ranks:
+            with contextlib.suppress(psutil.Error):
+                rank.kill()
+        orphan.remove(self._segments, self._directory)
+
+    def close(self) -> str:
+        """Close the files of a job that has ended, and return its output."""
+        output = self.output
+        self._log.close()
         with contextlib.suppress(OSError):
             assert self._process.stdin is not None
             self._process.stdin.close()
+        return output
 
     @property
     def output(self) -> str:
@@ -108,13 +136,13 @@ class Job:
         names : dict
             Names of the workers by process id.
         """
-        text = self.output
+        text = self.output if self.status else ""
         what = f"mpiexec ended with status {self.status}"
         # Both Hydra and PRRTE name the process that was first.
         first = re.search(r"\bPID (\d+)\b", text)
         if first is not None:
             pid = int(first[1])
-            what = f"rank {names.get(pid, '')} (pid {pid}) ended first, {what}"
+            what = f"rank {names.get(pid, '?')} (pid {pid}) ended first, and {what}"
         if (signal := re.search(r"\b[Ss]ignal:? (\d+)", text)) is not None:
             what += f" after signal {signal[1]}"
         printed = [

@@ -1,4 +1,11 @@
-"""A world as a process of a Dask cluster: one ``mpiexec`` job, started again when it dies."""
+"""A world as a process of a Dask cluster: one ``mpiexec`` job, started again when it dies.
+
+A world fails whole, so there is nothing to repair: what is left of it is ended, and another is
+started under a new label, its workers under new names.  Dask recomputes what was lost with the old
+one.  A task that kills its rank is not this class's business, as Dask gives such a task up after a
+few deaths; but worlds that do not start, or die one after another soon and without having finished
+a task, are given up here.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +17,7 @@ import sys
 import tempfile
 import time
 import uuid
-import warnings
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,18 +28,24 @@ from distributed import Scheduler, Status
 from distributed.deploy.spec import ProcessInterface
 from distributed.security import Security
 
+from dask_rcylon.cluster.inheritance import inherited
 from dask_rcylon.cluster.job import Job
+from dask_rcylon.cluster.rank import SIZE_VARIABLE
+from dask_rcylon.cluster.refusal import refuse
 from dask_rcylon.comm import launcher
 from dask_rcylon.pilot.scheduler_plugin import PilotSchedulerPlugin
 
 logger = logging.getLogger("dask_rcylon")
 
-#: How many worlds in a row may die before they have lived this long, in seconds.
-_MOST_FAILURES = 3
+#: Worlds in a row that may fail without having finished a task or having lived this long, in
+#: seconds.
+_MOST_FAILURES = 4
 _SETTLED = 30.0
-_POLL = 0.02
-#: Seconds for ranks that were asked to end to do so.
-_PATIENCE = 3.0
+_POLL = 0.05
+#: Seconds for ``mpiexec`` to find out by itself, and say why, that a rank is gone.
+_PATIENCE = 1.0
+#: Seconds for the workers to close, each tidying up, before they are ended.
+_FAREWELL = 2.0
 
 
 class MPIWorld(ProcessInterface):
@@ -43,24 +56,27 @@ class MPIWorld(ProcessInterface):
     address : str
         The scheduler's.
     name : str
-        Prefix of the workers' names.
+        Prefix of the workers' names: the first world's are ``name-0-0``, ``name-0-1``, ....
     scheduler : callable() -> Scheduler
-        The scheduler itself.
+        The scheduler itself, to see when ranks have joined.
     ranks : int
         Size of the world.
     options : dict
         Options of each rank's worker.
-    directory : str or None
-        Where the workers may keep files; they get a folder of their own in it.
     mpiexec : str or None
         The launcher to use.
+    directory : str or None
+        Where the workers may keep files; they get a folder of their own in it.
     security : Security
         TLS of the cluster.
+    on_launch : callable(list of str)
+        Called with the names that the workers of a world will have.
+    on_failure : callable()
+        Called when no further world will be started.
 
-    Attributes
-    ----------
-    label : str or None
-        Label of the world that lives at the moment.
+    Notes
+    -----
+    Not thread-safe: for the cluster's event loop.
     """
 
     def __init__(
@@ -71,163 +87,226 @@ class MPIWorld(ProcessInterface):
         scheduler: Callable[[], Scheduler],
         ranks: int,
         options: dict[str, Any],
-        directory: str | None,
         mpiexec: str | None,
+        directory: str | None,
         security: Security,
+        on_launch: Callable[[list[str]], None],
+        on_failure: Callable[[], None],
     ) -> None:
         super().__init__(scheduler=address, name=name)
-        self.label: str | None = None
         self._scheduler_address = address
         self._name = name
         self._scheduler = scheduler
         self._ranks = ranks
         self._options = options
-        self._parent = directory or dask.config.get("temporary-directory", None)
         self._mpiexec = mpiexec
         self._security = security
+        self._parent = directory or dask.config.get("temporary-directory", None)
+        self._on_launch = on_launch
+        self._on_failure = on_failure
         self._job: Job | None = None
+        self._names: dict[int, str] = {}
         self._monitor: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._generation = 0
         self._failures = 0
+        self._finished = 0
         self._reason: str | None = None
+        self._past: deque[str] = deque(maxlen=_MOST_FAILURES)
+        #: Label of the world that lives at the moment.
+        self.label: str | None = None
 
     async def start(self) -> None:
         """Start the world and wait until all its ranks have joined.
 
         Raises
         ------
-        LaunchError
+        RuntimeError
             If there is no MPI library, or ``mpiexec`` fails; with the command line and its output.
         """
-        loop = asyncio.get_running_loop()
-        mpi_launcher = await loop.run_in_executor(None, launcher.find, self._mpiexec)
-        await self._launch(mpi_launcher)
-        self._monitor = asyncio.create_task(self._watch(mpi_launcher))
+        await self._launch()
+        self._monitor = asyncio.create_task(self._watch())
         await super().start()
 
     async def close(self) -> None:
         """End the world."""
-        if self._monitor is not None:
-            self._monitor.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._monitor
+        for task in (self._monitor, self._ending):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+        self.status = Status.closing
+        await self._dismiss()
         if self._job is not None:
-            await self._dismiss(self._job)
             await self._job.end()
+            self._bury()
         await super().close()
 
     def restart(self, reason: str) -> None:
-        """End the world because it is no longer whole; the monitor starts another."""
-        if self._reason is None:
-            self._reason = reason
+        """Have another world started in place of this one, which is no longer whole.
+
+        Parameters
+        ----------
+        reason : str
+            For the message to the user.
+        """
+        ending = self._ending is not None and not self._ending.done()
+        if ending or self._job is None or self._job.status is not None:
+            return
+        self._reason = reason
+        self._ending = asyncio.create_task(self._end(self._job))
 
     @property
     def output(self) -> str:
-        """What the ranks have written to stdout and stderr."""
-        return "" if self._job is None else self._job.output
+        """What the ranks of this world and of some before have written to stdout and stderr."""
+        return "".join([*self._past, self._job.output if self._job is not None else ""])
 
-    async def _launch(self, mpi_launcher: launcher.Launcher) -> None:
-        label = f"{self._name}-{self._generation}-{uuid.uuid4().hex[:8]}"
+    async def _launch(self) -> None:
+        """Start a world and wait until all its ranks have joined."""
+        prefix = f"{self._name}-{self._generation}"
+        self.label = f"{prefix}-{uuid.uuid4().hex[:8]}"
+        self._finished = self._count_finished()
+        self._on_launch([f"{prefix}-{rank}" for rank in range(self._ranks)])
+        chosen = await asyncio.to_thread(launcher.find, self._mpiexec)
+        self._check_wanted()
         if self._parent is not None:
             Path(self._parent).mkdir(parents=True, exist_ok=True)
         directory = tempfile.mkdtemp(prefix="dask-rcylon-", dir=self._parent)
-        options = {**self._options, "local_directory": directory}
-        program = [sys.executable, "-m", "dask_mpi.cli", self._scheduler_address, "--no-scheduler"]
-        program += ["--worker-class", "distributed.Worker"]
-        program += ["--name", f"{self._name}-{self._generation}"]
-        program += ["--worker-options", json.dumps(options)]
-        config = dask.config.serialize(self._config())
-        job = self._job = Job(
-            mpi_launcher.command(self._ranks, program),
-            mpi_launcher.environment(label, directory, DASK_INTERNAL_INHERIT_CONFIG=config),
+        program = [
+            *(sys.executable, "-m", "dask_mpi.cli", self._scheduler_address, "--no-scheduler"),
+            *("--worker-class", "dask_rcylon.cluster.rank.RankWorker", "--name", prefix),
+            *("--worker-options", json.dumps({**self._options, "local_directory": directory})),
+        ]
+        environ = chosen.environment(
+            self.label,
             directory,
+            **{SIZE_VARIABLE: str(self._ranks)},
+            **inherited(self._security),
         )
-        self.label, self._reason = label, None
         try:
-            await self._wait_for_ranks(job, label)
+            job = self._job = Job(chosen.command(self._ranks, program), environ, directory)
+        except OSError:
+            Path(directory).rmdir()
+            raise
+        try:
+            await self._wait_for_ranks(job, f"{prefix}-")
         except BaseException:
             await job.end()
             raise
-        job.joined()
 
-    async def _wait_for_ranks(self, job: Job, label: str) -> None:
+    async def _wait_for_ranks(self, job: Job, prefix: str) -> None:
         timeout = parse_timedelta(dask.config.get("rcylon.start-timeout", "60s"))
         plugin = self._scheduler().plugins[PilotSchedulerPlugin.name]
         assert isinstance(plugin, PilotSchedulerPlugin)
-        while plugin.count(label) < self._ranks:
+        assert self.label is not None
+        while True:
+            self._check_wanted()
+            workers = [
+                worker
+                for worker in self._scheduler().workers.values()
+                if str(worker.name).startswith(prefix)
+            ]
+            if len(workers) == plugin.count(self.label) == self._ranks:
+                self._names = {worker.pid: str(worker.name) for worker in workers}
+                job.joined(self._names)
+                return
             if job.status is not None:
                 raise launcher.LaunchError(
                     f"mpiexec ended with status {job.status} before its {self._ranks} ranks had "
                     f"joined.\n{job.description()}"
                 )
-            if self._reason is not None:
-                raise launcher.LaunchError(
-                    f"{self._reason} before all {self._ranks} had joined.\n{job.description()}"
-                )
             if time.monotonic() - job.born > timeout:
                 raise launcher.LaunchError(
-                    f"the {self._ranks} ranks did not join within {timeout:g} s "
+                    f"{len(workers)} of {self._ranks} ranks joined within {timeout:g} s "
                     f"(rcylon.start-timeout).\n{job.description()}"
                 )
             await asyncio.sleep(_POLL)
 
-    def _config(self) -> dict[str, Any]:
-        """Return the configuration of the ranks: this process's, and the cluster's TLS."""
-        security = self._security
-        tls = {
-            "ca-file": security.tls_ca_file,
-            "worker": {"cert": security.tls_worker_cert, "key": security.tls_worker_key},
-        }
-        comm = {"require-encryption": bool(security.require_encryption), "tls": tls}
-        # A task that calls compute() means this cluster, whatever the script's default is.
-        return dask.config.merge(  # type: ignore[no-any-return]
-            dask.config.config, {"distributed": {"comm": comm}, "scheduler": None}
-        )
-
-    async def _dismiss(self, job: Job) -> None:
-        """Ask the ranks to end by themselves, so that each tidies up."""
-        scheduler = self._scheduler()
-        if scheduler.status == Status.running and job.status is None:
-            for address in list(scheduler.workers):
-                await scheduler.remove_worker(address, stimulus_id="rcylon-close", expected=True)
-            await job.wait(_PATIENCE)
-
-    async def _watch(self, mpi_launcher: launcher.Launcher) -> None:
+    async def _watch(self) -> None:
         """Start a new world whenever the present one has ended."""
         while True:
-            job = self._job
-            assert job is not None
-            while job.status is None and self._reason is None:
+            assert self._job is not None
+            while self._job.status is None:
                 await asyncio.sleep(_POLL)
-            # A rank that leaves the cluster is mostly the first sign of a world that is ending.
-            names = self._names()
-            if not await job.wait(1.0):
-                await job.end()
-                cause = self._reason or ""
-            else:
-                cause = job.cause(names)
-            settled = time.monotonic() - job.born > _SETTLED
-            self._failures = 1 if settled else self._failures + 1
-            if self._failures > _MOST_FAILURES:
-                self._say(f"was lost, the last of {self._failures} in a row; giving up", cause)
-                self.status = Status.failed
+            if self._ending is not None:
+                await self._ending
+                self._ending = None
+            if self._scheduler().status != Status.running:
                 return
-            self._say(
-                f"was lost. A new one is being started; Dask recomputes what was on its "
-                f"{self._ranks} ranks",
+            lived = time.monotonic() - self._job.born
+            if lived > _SETTLED or self._count_finished() != self._finished:
+                self._failures = 0
+            cause = self._reason or self._job.cause(self._names)
+            await self._job.end()
+            if not await self._renew(cause):
+                return
+
+    async def _renew(self, cause: str) -> bool:
+        """Start another world, trying several times; return whether that was possible."""
+        while True:
+            self._failures += 1
+            if self._failures > _MOST_FAILURES:
+                self._give_up(cause)
+                return False
+            logger.warning(
+                "MPI world %s was lost: %s\nAnother one is being started on %d ranks; Dask "
+                "recomputes what was lost.",
+                self.label,
                 cause,
+                self._ranks,
             )
+            self._bury()
+            self._reason = None
             self._generation += 1
+            # The first at once, the others not too fast.
+            await asyncio.sleep(self._failures - 1)
             try:
-                await self._launch(mpi_launcher)
-            except launcher.LaunchError as error:
-                logger.warning("The new MPI world did not start: %s", error)
+                await self._launch()
+            except (launcher.LaunchError, OSError) as error:
+                cause = str(error)
+            else:
+                return True
 
-    def _names(self) -> dict[int, str]:
-        workers = self._scheduler().workers.values()
-        return {worker.pid: str(worker.name) for worker in workers}
+    def _give_up(self, cause: str) -> None:
+        """Start no more worlds, and let what waits for one fail instead of waiting for ever."""
+        message = (
+            f"{self._failures} MPI worlds in a row were lost before they had finished a task; "
+            f"LocalMPICluster starts no more. The last one: {cause}"
+        )
+        logger.error(message)
+        self.status = Status.failed
+        refuse(self._scheduler(), message)
+        self._on_failure()
 
-    def _say(self, what: str, cause: str) -> None:
-        message = f"MPI world {self.label} {what}. ({cause})"
-        logger.warning(message)
-        warnings.warn(message, RuntimeWarning, stacklevel=2)
+    def _check_wanted(self) -> None:
+        """Stop a start that was overtaken by `close`."""
+        if self.status not in (Status.created, Status.running):
+            raise asyncio.CancelledError
+
+    def _bury(self) -> None:
+        """Keep the output of a job that has ended, and nothing else of it."""
+        if self._job is not None:
+            self._past.append(self._job.close())
+            self._job = None
+
+    def _count_finished(self) -> int:
+        """Return how many tasks the scheduler has seen finish."""
+        prefixes = self._scheduler().task_prefixes.values()
+        return sum(prefix.state_counts["memory"] for prefix in prefixes)
+
+    async def _end(self, job: Job) -> None:
+        """End a job that may be about to end by itself."""
+        if not await job.wait(_PATIENCE):
+            await job.end()
+        elif job.status:
+            # It knows better why.
+            self._reason = None
+
+    async def _dismiss(self) -> None:
+        """Ask the ranks to end by themselves, so that each tidies up."""
+        scheduler = self._scheduler()
+        if scheduler.status != Status.running or self._job is None or self._job.status is not None:
+            return
+        for address in list(scheduler.workers):
+            await scheduler.remove_worker(address, stimulus_id="rcylon-close", expected=True)
+        await self._job.wait(_FAREWELL)

@@ -25,6 +25,7 @@ from distributed import Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.protocol.pickle import dumps
 from distributed.protocol.serialize import ToPickle
+from distributed.scheduler import KilledWorker, WorkerState
 
 from dask_rcylon.comm.mpi import RankInfo
 from dask_rcylon.pilot import orders
@@ -47,6 +48,8 @@ class _Run:
     dumped: bytes
     #: Owner of each bucket, once the exchange is done.
     owners: tuple[str, ...] = ()
+    #: Members of the exchange by address.
+    gang: dict[str, WorkerState] = field(default_factory=dict)
     waiting: set[int] = field(default_factory=set)
     done: asyncio.Future[bytes | None] | None = None
 
@@ -149,6 +152,7 @@ class PilotSchedulerPlugin(SchedulerPlugin):
             self._restart(stage)
             return {"restart": True, "error": None}
         order = self._order(active, dict(holders), members, settled)
+        active.gang = {members[rank]: self._scheduler.workers[members[rank]] for rank in order.gang}
         active.waiting = set(order.gang)
         active.done = asyncio.get_running_loop().create_future()
         # No await between the sends: this is the one order in which all ranks see all exchanges.
@@ -218,8 +222,11 @@ class PilotSchedulerPlugin(SchedulerPlugin):
         if info is None:
             self._publish()
             return
-        for stage in [run.stage for run in self._runs.values() if run.world == info.world]:
-            self._forget(stage)
+        for run in [run for run in self._runs.values() if run.world == info.world]:
+            if worker in run.gang and run.done is not None and not run.done.done():
+                self._blame(run.stage, run.gang[worker], stimulus_id)
+            if run.stage in self._runs:
+                self._forget(run.stage)
         for gang in [gang for gang in self._communicators if gang[0] == info.world]:
             del self._communicators[gang]
         # mpiexec ends the other ranks, or will. Until then no task may be sent to them, and none
@@ -316,6 +323,29 @@ class PilotSchedulerPlugin(SchedulerPlugin):
                 )
         if run.owners:
             self._unpin(stage)
+
+    def _blame(self, stage: str, died: WorkerState, stimulus_id: str) -> None:
+        """Count a rank's death in an exchange against the stage, as Dask does for a task's worker.
+
+        Otherwise an exchange that kills a rank, having no memory for its rows, would be tried for
+        ever: the barrier task itself, which waits on some worker, may survive each time.
+        """
+        task = self._scheduler.tasks.get(orders.barrier_key(stage))
+        if task is None or task.state != "processing":
+            return
+        task.suspicious += 1
+        allowed = self._scheduler.allowed_failures
+        if task.suspicious > allowed:
+            error = KilledWorker(task.key, died.clean(), allowed)
+            recommendations = self._scheduler.transition(
+                task.key,
+                "erred",
+                exception=pickle.dumps(error),
+                cause=task.key,
+                worker=died.address,
+                stimulus_id=stimulus_id,
+            )
+            self._scheduler.transitions(recommendations, stimulus_id=stimulus_id)
 
     def _restart(self, stage: str) -> None:
         """Have Dask compute the stage again, from its input partitions on."""

@@ -8,7 +8,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import Client
+from distributed import Client, KilledWorker
 
 from dask_rcylon import LocalMPICluster
 from dask_rcylon.pilot import orders
@@ -58,9 +58,8 @@ def exchanges(client):
     return [task.state for key, task in tasks.items() if orders.stage_of(key) is not None]
 
 
-@pytest.mark.filterwarnings("ignore:MPI world .* was lost")
 @pytest.mark.parametrize("moment", ["put", "exchange", "get"])
-def test_killed_in(mortal, tables, moment, recwarn):
+def test_killed_in(mortal, tables, moment):
     left, right = tables
     a, b = dd.from_pandas(left, npartitions=8), dd.from_pandas(right, npartitions=8)
     pids = list(mortal.run(os.getpid).values())
@@ -101,8 +100,35 @@ def stop_mpi(dask_worker):
     plugin._mpi.submit(lambda: time.sleep(60))
 
 
-@pytest.mark.filterwarnings("default:MPI world .* was lost")
 def test_a_warning_says_what_happened(mortal, caplog):
     kill_a_rank(mortal)
     wait_for(lambda: any("was lost" in record.message for record in caplog.records))
     mortal.wait_for_workers(3, timeout=30)
+
+
+@pytest.mark.parametrize("allowed", [0, 1])
+def test_an_exchange_that_kills_ranks_is_given_up(mortal, tables, allowed):
+    """Its barrier task survives each time, on another worker."""
+    scheduler = mortal.cluster.scheduler
+    scheduler.allowed_failures = allowed
+    a, b = (dd.from_pandas(table, npartitions=8) for table in tables)
+    a = a.map_partitions(nap, 0.5, meta=tables[0].iloc[:0])
+    future = mortal.compute(a.merge(b, on="k", broadcast=False))
+    for _ in range(allowed + 1):
+        mortal.wait_for_workers(3, timeout=30)
+        mortal.run(stop_mpi)
+        wait_for(lambda: exchanges(mortal) == ["processing"])
+        pids = mortal.run(os.getpid)
+        (barrier,) = (task for key, task in scheduler.tasks.items() if orders.stage_of(key))
+        victim = next(address for address in pids if address != barrier.processing_on.address)
+        time.sleep(0.3)
+        os.kill(pids[victim], signal.SIGKILL)
+        wait_for(lambda pid=pids[victim]: pid not in client_pids(scheduler))
+    with pytest.raises(KilledWorker, match=f"on {allowed + 1} different workers"):
+        future.result(timeout=30)
+    # The cluster itself is well.
+    assert mortal.submit(sum, [1, 2]).result(timeout=60) == 3
+
+
+def client_pids(scheduler):
+    return {worker.pid for worker in scheduler.workers.values()}

@@ -11,7 +11,7 @@ from typing import ClassVar
 import dask
 import dask.bag as db
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, Status
 
 from dask_rcylon import scheduler as module
 from dask_rcylon.scheduler import RcylonScheduler, scheduler
@@ -24,6 +24,7 @@ class FakeCluster:
         self.options = options
         self.dashboard_link = "http://here"
         self.closed = False
+        self.status = Status.running
         type(self).started.append(self)
 
     def close(self):
@@ -92,6 +93,14 @@ def test_client_that_has_been_closed(embedded):
     first.close()
     assert embedded.client() is not first
     assert FakeCluster.started[0].closed, "the cluster of a closed client must not remain"
+
+
+@pytest.mark.parametrize("status", [Status.failed, Status.closed])
+def test_cluster_that_has_ended(embedded, status):
+    first = embedded.client()
+    first.cluster.status = status
+    assert embedded.client() is not first
+    assert first.cluster.closed
 
 
 def test_a_start_that_fails(embedded, monkeypatch):
