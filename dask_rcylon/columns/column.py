@@ -17,7 +17,7 @@ The object form keeps strings as UTF-8 and pickles every other value: slow, and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -72,6 +72,24 @@ class Column:
     data: UInt8 | None = None
     validity: UInt8 | None = None
     categories: pd.Index | None = field(default=None)
+
+    def __getitem__(self, rows: slice) -> Column:
+        """Return the column of a range of rows, a view."""
+        ends = slice(rows.start, rows.stop + 1)
+        return replace(
+            self,
+            values=None if self.values is None else self.values[rows],
+            offsets=None if self.offsets is None else self.offsets[ends],
+            validity=None if self.validity is None else self.validity[rows],
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values."""
+        fixed = sum(a.nbytes for a in (self.values, self.validity) if a is not None)
+        if self.offsets is None:
+            return fixed
+        return fixed + 4 * (len(self.offsets) - 1) + int(self.offsets[-1] - self.offsets[0])
 
 
 def form_of(dtype: Any) -> str:

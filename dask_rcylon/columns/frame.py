@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,9 @@ from dask_rcylon.kernels.cpu import (
 UInt8 = npt.NDArray[np.uint8]
 Int64 = npt.NDArray[np.int64]
 Allocate = Callable[[int], UInt8]
+
+#: About the size of a fragment.
+_FRAGMENT_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -94,8 +98,24 @@ def to_columns(frame: pd.DataFrame, schema: FrameSchema) -> list[Column]:
     return columns
 
 
+def cut(columns: Sequence[Column], ids: Ids, parts: int) -> list[Fragment]:
+    """Cut the rows of an input partition into fragments of some MiB; see `Fragment`.
+
+    A fragment is packed, sent and unpacked as a whole, so its size is what an exchange needs
+    besides input and output, times the few that are on their way.
+    """
+    nbytes = sum(column.nbytes for column in columns)
+    # Not so small that a bucket's bit of a fragment costs more in its header than it holds.
+    pieces = max(1, min(-(-nbytes // _FRAGMENT_BYTES), len(ids) // parts))
+    edges = [len(ids) * piece // pieces for piece in range(pieces + 1)]
+    return [
+        Fragment([column[low:high] for column in columns], ids[low:high], parts)
+        for low, high in pairwise(edges)
+    ]
+
+
 class Fragment:
-    """The rows of an input partition, cut into buckets.
+    """Some rows of an input partition, cut into buckets.
 
     What each bucket holds is counted at once; the rows are brought into the order of their buckets
     when `pack` is called. Until then the fragment is but a view of the partition.

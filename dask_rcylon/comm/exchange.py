@@ -32,7 +32,7 @@ Deliver = Callable[[int, int, Bytes], None]
 #: Messages in flight per peer and direction: one on the wire, one being packed or unpacked.
 _WINDOW = 2
 #: Parcels below this are packed together; larger ones leave from where they lie.
-_PACK_BYTES = 1 << 22
+_PACK_BYTES = 1 << 20
 _HEADER_TAG = 1
 _DATA_TAG = 2
 

@@ -32,8 +32,8 @@ class Header:
 
     Attributes
     ----------
-    partition : int
-        Number of the input partition.
+    place : pair of int
+        Numbers of the input partition and of the fragment within it, which order the rows.
     layout : Layout
         dtypes and buffers of its columns.
     widths : int64 array (K,)
@@ -44,17 +44,17 @@ class Header:
         For each bucket of the share: rows, and bytes of each variable buffer.
     """
 
-    partition: int
+    place: tuple[int, int]
     layout: Layout
     widths: Int64
     extras: list[Any]
     counts: Int64
 
     @classmethod
-    def of(cls, partition: int, fragment: Fragment, low: int, high: int) -> Header:
+    def of(cls, place: tuple[int, int], fragment: Fragment, low: int, high: int) -> Header:
         """Describe the share ``low .. high-1`` of the buckets of a fragment."""
         counts = fragment.counts[low:high]
-        return cls(partition, fragment.layout, fragment.widths, fragment.extras, counts)
+        return cls(place, fragment.layout, fragment.widths, fragment.extras, counts)
 
     @property
     def nbytes(self) -> int:
@@ -68,7 +68,7 @@ class Assembly:
     Parameters
     ----------
     headers : sequence of Header
-        Of all fragments of the side, in order of their partitions.
+        Of all fragments of the side, in order of their places.
     low, high : int
         The buckets ``low .. high-1`` are this rank's.
     allocate : callable(nbytes) -> uint8 array
@@ -77,18 +77,18 @@ class Assembly:
 
     def __init__(self, headers: Sequence[Header], low: int, high: int, allocate: Allocate) -> None:
         self._low = low
-        self._places: dict[int, tuple[_Group, int]] = {}
+        self._places: dict[tuple[int, int], tuple[_Group, int]] = {}
         self._groups: list[_Group] = []
         for _, same in groupby(headers, key=lambda header: header.layout):
             group = _Group(list(same), high - low, allocate)
-            for place, header in enumerate(group.headers):
-                self._places[header.partition] = (group, place)
+            for number, header in enumerate(group.headers):
+                self._places[header.place] = (group, number)
             self._groups.append(group)
 
-    def receive(self, partition: int, data: npt.NDArray[np.uint8]) -> None:
+    def receive(self, place: tuple[int, int], data: npt.NDArray[np.uint8]) -> None:
         """Copy this rank's share of a fragment to where it belongs."""
-        group, place = self._places[partition]
-        group.receive(place, data)
+        group, number = self._places[place]
+        group.receive(number, data)
 
     def pieces(self, bucket: int) -> list[Piece]:
         """Return the pieces of a bucket.
@@ -129,9 +129,9 @@ class _Group:
             [self.columns[bucket].addresses() for bucket in range(buckets)], np.int64
         ).reshape(buckets, len(merged))
 
-    def receive(self, place: int, data: npt.NDArray[np.uint8]) -> None:
-        header = self.headers[place]
-        unpack(data, header.counts, header.widths, self._addresses, self._starts[place])
+    def receive(self, number: int, data: npt.NDArray[np.uint8]) -> None:
+        header = self.headers[number]
+        unpack(data, header.counts, header.widths, self._addresses, self._starts[number])
 
     def piece(self, bucket: int) -> Piece:
         return Piece(

@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from dask_rcylon.columns.frame import Fragment
+from dask_rcylon.columns.frame import Fragment, cut
 from dask_rcylon.comm.exchange import Exchange
 from dask_rcylon.pilot.assembly import Assembly, Header
 from dask_rcylon.pilot.shares import Shares
@@ -82,7 +82,7 @@ class StageRun:
         self._store = store
         self._lock = threading.Lock()
         self._unsettled: list[dict[int, Any]] = [{} for _ in spec.inputs]
-        self._fragments: list[dict[int, Fragment]] = [{} for _ in spec.inputs]
+        self._fragments: list[dict[int, list[Fragment]]] = [{} for _ in spec.inputs]
         self._held = 0
         self._assemblies: list[Assembly] | None = None
         self._owned = range(0)
@@ -90,20 +90,21 @@ class StageRun:
     def put(self, side: int, partition: int, frame: pd.DataFrame) -> PutReport:
         """Take an input partition in.
 
-        The fragment stays a view of the partition until the exchange packs it, if memory allows:
-        the copy is then made, sent and dropped one partition at a time.
+        Its fragments stay views of it until the exchange packs them, if memory allows: the copies
+        are then made, sent and dropped a few at a time.
         """
         columns = self.spec.columns(side, partition, frame)
         if self.spec.settles:
             kept: tuple[list[dict[int, Any]], Any] = (self._unsettled, (frame, columns))
         else:
             ids = self.spec.ids(side, partition, frame, None)
-            fragment = Fragment(columns, ids, self.spec.npartitions)
-            kept = (self._fragments, fragment)
-            if not self._store.has_room(self._held + fragment.nbytes):
-                fragment.pack(self._store.allocate)
-            else:
-                self._held += fragment.nbytes
+            fragments = cut(columns, ids, self.spec.npartitions)
+            kept = (self._fragments, fragments)
+            for fragment in fragments:
+                if not self._store.has_room(self._held + fragment.nbytes):
+                    fragment.pack(self._store.allocate)
+                else:
+                    self._held += fragment.nbytes
         with self._lock:
             if self.cancelled.is_set():
                 raise RunClosed(f"run {self.number} of stage {self.spec.id} is over")
@@ -171,11 +172,15 @@ class StageRun:
             while waiting:
                 partition, (frame, columns) = waiting.popitem()
                 ids = self.spec.ids(side, partition, frame, settled)
-                self._fragments[side][partition] = Fragment(columns, ids, self.spec.npartitions)
+                self._fragments[side][partition] = cut(columns, ids, self.spec.npartitions)
 
     def _exchange_side(self, side: int, exchange: Exchange, bounds: Sequence[int]) -> Assembly:
         """Exchange the fragments of one side; return the buckets of this rank."""
-        fragments = dict(sorted(self._fragments[side].items()))
+        fragments = {
+            (partition, number): fragment
+            for partition, pieces in sorted(self._fragments[side].items())
+            for number, fragment in enumerate(pieces)
+        }
         self._fragments[side] = {}
         incoming = [
             pickle.loads(header)
@@ -189,7 +194,7 @@ class StageRun:
                 ]
             )
         ]
-        headers = sorted(itertools.chain(*incoming), key=lambda header: header.partition)
+        headers = sorted(itertools.chain(*incoming), key=lambda header: header.place)
         low, high = bounds[exchange.rank], bounds[exchange.rank + 1]
         assembly = Assembly(headers, low, high, self._store.allocate)
         shares = Shares(list(fragments.values()), bounds, self._store.allocate)
@@ -197,6 +202,6 @@ class StageRun:
         exchange.parcels(
             [(shares.sizes(peer), shares.parcels(peer)) for peer in range(exchange.size)],
             [[header.nbytes for header in peer] for peer in incoming],
-            lambda peer, number, data: assembly.receive(incoming[peer][number].partition, data),
+            lambda peer, number, data: assembly.receive(incoming[peer][number].place, data),
         )
         return assembly
