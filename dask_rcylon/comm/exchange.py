@@ -33,6 +33,8 @@ Deliver = Callable[[int, int, Bytes], None]
 _WINDOW = 2
 #: Parcels below this are packed together; larger ones leave from where they lie.
 _PACK_BYTES = 1 << 20
+#: No peer gets this many parcels more than another: what one has left open is kept for all.
+_LEAD = 4
 _HEADER_TAG = 1
 _DATA_TAG = 2
 
@@ -71,7 +73,8 @@ class Exchange(Protocol):
         ----------
         outgoing : sequence (size,) of (list of int, iterator of uint8 arrays)
             Sizes of the parcels for each peer, and the parcels. A parcel is asked for when its turn
-            comes and dropped when it has left, so that only a few need exist at a time.
+            comes and dropped when it has left; the peers keep pace with each other. So only a few
+            need exist at a time, also if those of one number are made together for all peers.
         incoming : sequence (size,) of sequences of int
             Sizes in bytes of the parcels each peer sends here.
         deliver : callable(peer, number, bytes)
@@ -214,11 +217,15 @@ class MPIExchange:
 
         def step() -> bool:
             nonlocal here
+            going = [sender.taken for sender in senders if not sender.exhausted]
+            last = min([*going, here] if here < stays else going, default=0) + _LEAD
+            for sender in senders:
+                sender.last = last
             moved = [lane.step() for lane in lanes if not lane.done]
             # What stays here is unpacked while messages are on the wire, but not so late that
             # parcels are kept waiting for it.
             behind = any(here < sender.taken for sender in senders)
-            if here < stays and (behind or not any(moved)):
+            if here < stays and (behind or (here <= last and not any(moved))):
                 deliver(self.rank, here, next(kept))
                 here += 1
                 return True
@@ -247,18 +254,34 @@ class MPIExchange:
 
 
 class _Sender:
-    """The messages for one peer."""
+    """The messages for one peer.
+
+    Attributes
+    ----------
+    taken : int
+        Parcels that have been asked for.
+    last : int
+        Number of the last parcel that may be asked for now.
+    exhausted : bool
+        Whether all have been asked for and handed to MPI.
+    """
 
     def __init__(self, comm: Any, peer: int, outgoing: Outgoing, limit: int) -> None:
+        self.taken = 0
+        self.last = _LEAD
+        self.exhausted = False
         self._comm = comm
         self._peer = peer
-        self.taken = 0
         self._messages = self._cut(*outgoing, limit)
         self._flying: deque[tuple[Any, Bytes]] = deque()
-        self._exhausted = False
 
-    def _cut(self, sizes: Sequence[int], parcels: Iterator[Bytes], limit: int) -> Iterator[Bytes]:
+    def _cut(
+        self, sizes: Sequence[int], parcels: Iterator[Bytes], limit: int
+    ) -> Iterator[Bytes | None]:
+        """Yield the messages; None when it is the others' turn."""
         for first, last, nbytes in messages(sizes, limit):
+            while first > self.last:
+                yield None
             unit = [next(parcels) for _ in range(first, last)]
             self.taken = last
             whole = unit[0] if len(unit) == 1 else np.concatenate(unit)
@@ -269,18 +292,21 @@ class _Sender:
 
     @property
     def done(self) -> bool:
-        return self._exhausted and not self._flying
+        return self.exhausted and not self._flying
 
     def step(self) -> bool:
         moved = False
         while self._flying and self._flying[0][0].Test():
             self._flying.popleft()
             moved = True
-        while len(self._flying) < _WINDOW and not self._exhausted:
-            message = next(self._messages, None)
-            if message is None:
-                self._exhausted = True
+        while len(self._flying) < _WINDOW and not self.exhausted:
+            try:
+                message = next(self._messages)
+            except StopIteration:
+                self.exhausted = True
             else:
+                if message is None:
+                    break
                 byte = mpi.load().BYTE
                 request = self._comm.Isend([message, byte], dest=self._peer, tag=_DATA_TAG)
                 self._flying.append((request, message))
