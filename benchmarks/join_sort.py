@@ -2,8 +2,10 @@
 
 Both methods get a cluster of the same size on this machine, both up at once, and take turns, so
 that a machine that slows down slows both.  Inputs are persisted beforehand; a run is the time until
-the result is persisted too.  Medians and ratios are printed; peak memory is the sum over the
-workers of what each held at most while it ran.
+the result is persisted too.  Medians and ratios are printed.  Peak memory, of one more run that is
+not timed, is the most that the workers together held at a time: their proportional set sizes (PSS),
+in which a page that several processes share counts once.  Each workload gets new clusters, as
+processes keep memory of what they did before.
 
     python benchmarks/join_sort.py --rows 10_000_000 --partitions 16 --ranks 2
 """
@@ -33,6 +35,7 @@ from distributed import Client, LocalCluster, wait
 WORKLOADS = ("join-int", "join-string", "sort", "set_index", "join-small")
 METHODS = ("p2p", "tasks", "rcylon")
 SMALL_ROWS = 1_000
+WARM_UPS = 2
 
 
 def make_partition(number: int, rows: int, parts: int, value: str, strings: bool) -> pd.DataFrame:
@@ -62,7 +65,7 @@ def make_table(rows: int, parts: int, value: str, strings: bool, seed: int) -> d
 
 
 class PeakMemory:
-    """The most memory that each of some processes holds while this is open.
+    """The most memory that some processes hold together while this is open.
 
     Parameters
     ----------
@@ -72,7 +75,7 @@ class PeakMemory:
 
     def __init__(self, pids: list[int]) -> None:
         self._processes = [psutil.Process(pid) for pid in pids]
-        self._peaks = dict.fromkeys(pids, 0)
+        self.nbytes = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
 
@@ -86,16 +89,10 @@ class PeakMemory:
 
     def _sample(self) -> None:
         while True:
-            for process in self._processes:
-                rss = process.memory_info().rss
-                self._peaks[process.pid] = max(self._peaks[process.pid], rss)
+            now = sum(process.memory_full_info().pss for process in self._processes)
+            self.nbytes = max(self.nbytes, now)
             if self._stop.wait(0.02):
                 return
-
-    @property
-    def nbytes(self) -> int:
-        """The sum of the peaks."""
-        return sum(self._peaks.values())
 
 
 class Bench:
@@ -181,15 +178,16 @@ def measure(
     results: dict[str, dict[str, Any]] = {
         bench.method: {"seconds": [], "peak_bytes": 0} for bench in benches
     }
-    for repeat in range(repeats + 1):
+    for repeat in range(WARM_UPS + repeats):
         for bench in benches:
-            result = results[bench.method]
-            with PeakMemory(bench.pids()) as memory:
-                seconds = bench.run(workload, inputs[bench.method])
-            result["rows"] = bench.rows
-            if repeat:  # the first run warms up
-                result["seconds"].append(seconds)
-                result["peak_bytes"] = max(result["peak_bytes"], memory.nbytes)
+            seconds = bench.run(workload, inputs[bench.method])
+            results[bench.method]["rows"] = bench.rows
+            if repeat >= WARM_UPS:
+                results[bench.method]["seconds"].append(seconds)
+    for bench in benches:
+        with PeakMemory(bench.pids()) as memory:
+            bench.run(workload, inputs[bench.method])
+        results[bench.method]["peak_bytes"] = memory.nbytes
     if len({result["rows"] for result in results.values()}) > 1:
         raise RuntimeError(f"{workload}: the methods disagree on the rows: {results}")
     for result in results.values():
@@ -240,22 +238,21 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=2, help="workers of one thread")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=["p2p", "rcylon"])
     parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
-    parser.add_argument("--repeats", type=int, default=5, help="runs that count, after one")
+    parser.add_argument("--repeats", type=int, default=5, help=f"runs that count, after {WARM_UPS}")
     parser.add_argument("--json", type=Path, help="write the results here")
     args = parser.parse_args()
     logging.getLogger("distributed.shuffle").setLevel(logging.ERROR)
-    benches = [Bench(method, args.ranks) for method in args.methods]
     collected: dict[str, Any] = {}
-    try:
-        for workload in args.workloads:
+    for workload in args.workloads:
+        with contextlib.ExitStack() as stack:
+            benches = [
+                stack.enter_context(contextlib.closing(Bench(method, args.ranks)))
+                for method in args.methods
+            ]
             results = measure(workload, benches, args.rows, args.partitions, args.repeats)
-            collected[workload] = results
-            print(table(workload, results), flush=True)
-        where = machine(benches)
-    finally:
-        # Each has silenced Dask's log and brings back the level that it found.
-        for bench in reversed(benches):
-            bench.close()
+            where = machine(benches)
+        collected[workload] = results
+        print(table(workload, results), flush=True)
     if args.json is not None:
         options = {k: v for k, v in vars(args).items() if k != "json"}
         report = {"machine": where, "options": options, "results": collected}

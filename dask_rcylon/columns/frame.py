@@ -47,7 +47,7 @@ Int64 = npt.NDArray[np.int64]
 Allocate = Callable[[int], UInt8]
 
 #: About the size of a fragment.
-_FRAGMENT_BYTES = 4 << 20
+_FRAGMENT_BYTES = 2 << 20
 
 
 @dataclass(frozen=True)

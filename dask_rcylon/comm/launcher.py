@@ -33,6 +33,8 @@ _MEMORY = {
     "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
     # Task threads and the MPI thread free what the other has allocated.
     "MALLOC_ARENA_MAX": "1",
+    # Nor is Arrow to keep freed memory of its own beside that.
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
 }
 
 #: By these a launcher tells a process which rank it is.  The owner may be a rank itself, of another

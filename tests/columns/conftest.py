@@ -5,7 +5,8 @@ import pickle
 import numpy as np
 import pytest
 
-from dask_rcylon.columns.frame import BucketColumns, Fragment, to_columns, to_frame
+from dask_rcylon.columns import frame as frame_module
+from dask_rcylon.columns.frame import BucketColumns, cut, to_columns, to_frame
 from dask_rcylon.columns.schema import FrameSchema
 from dask_rcylon.kernels.cpu import unpack
 
@@ -22,8 +23,11 @@ def _send(frames, parts=3, index=True):
     """
     schema = FrameSchema.from_meta(frames[0], index=index)
     fragments = [
-        Fragment(to_columns(f, schema), (np.arange(len(f)) % parts).astype(np.uint16), parts)
+        fragment
         for f in frames
+        for fragment in cut(
+            to_columns(f, schema), (np.arange(len(f)) % parts).astype(np.uint16), parts
+        )
     ]
     counts = np.stack([fragment.counts for fragment in fragments])
     starts = np.cumsum(counts, axis=0) - counts
@@ -43,7 +47,8 @@ def _send(frames, parts=3, index=True):
     ]
 
 
-@pytest.fixture
-def send():
+@pytest.fixture(params=[frame_module._FRAGMENT_BYTES, 50], ids=["whole", "cut"])
+def send(request, monkeypatch):
     """Return the function that sends partitions through fragments to buckets."""
+    monkeypatch.setattr(frame_module, "_FRAGMENT_BYTES", request.param)
     return _send

@@ -54,6 +54,41 @@ def test_parcels_longer_than_a_message(mpirun, ranks):
     assert out.count("right") == ranks
 
 
+def test_peers_keep_pace(mpirun):
+    """A slow peer does not make the parcels pile up that were made for all together."""
+    program = """
+import threading, time
+import numpy as np
+from mpi4py import MPI
+from dask_rcylon.comm import exchange as module
+
+world = MPI.COMM_WORLD
+comm = world.Create_group(world.group)
+exchange = module.MPIExchange(comm, 1 << 22, timeout=20, cancelled=threading.Event())
+count, nbytes = 30, 1_100_000
+given, lead = [0] * comm.size, 0
+
+def parcels(peer):
+    global lead
+    for number in range(count):
+        given[peer] = number + 1
+        lead = max(lead, number + 1 - min(given))
+        yield np.full(nbytes, number, np.uint8)
+
+def deliver(peer, number, data):
+    assert data[0] == number and len(data) == nbytes
+    if comm.rank == 2:
+        time.sleep(0.01)
+
+sizes = [nbytes] * count
+exchange.parcels([(sizes, parcels(p)) for p in range(comm.size)], [sizes] * comm.size, deliver)
+assert given == [count] * comm.size
+assert lead <= 8, lead
+print("right")
+"""
+    assert mpirun(3, program).count("right") == 3
+
+
 def test_a_cancelled_exchange_is_given_up_and_the_world_lives_on(mpirun):
     program = """
 import threading

@@ -68,6 +68,41 @@ def test_a_lowered_message_limit(client2):
     assert sorted(found.s) == sorted(frame.s)
 
 
+@pytest.fixture
+def small_fragments(client2):
+    """Have the ranks cut partitions into fragments of 1,000 bytes."""
+
+    def limit(nbytes):
+        from dask_rcylon.columns import frame
+
+        was, frame._FRAGMENT_BYTES = frame._FRAGMENT_BYTES, nbytes
+        return was
+
+    (usual,) = set(client2.run(limit, 1000).values())
+    yield
+    client2.run(limit, usual)
+
+
+def test_partitions_of_many_fragments(client2, small_fragments, stages, assert_same_rows):
+    """As those of more than a few MiB are; rows of one partition keep their order."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "k": rng.integers(0, 50, 3_000),
+            "n": range(3_000),
+            "s": [None if i % 7 == 0 else f"text-{i % 90}" for i in range(3_000)],
+            "c": pd.Categorical([f"c{i % 5}" for i in range(3_000)]),
+        }
+    )
+    ddf = dd.from_pandas(frame, npartitions=4)
+    frame = ddf.compute()
+    with stages(client2, sort=1, join=1):
+        ordered = client2.compute(ddf.sort_values("k")).result()
+        joined = client2.compute(ddf.merge(ddf, on=["n", "s"], broadcast=False)).result()
+    pd.testing.assert_frame_equal(ordered, frame.sort_values("k", kind="stable"))
+    assert_same_rows(joined, frame.merge(frame, on=["n", "s"]))
+
+
 @pytest.mark.parametrize("value", ["0 B", "3 GiB"])
 def test_message_limit_out_of_range(client2, value):
     ddf = dd.from_pandas(table(0), npartitions=2)

@@ -23,9 +23,8 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from dask_rcylon.kernels.cpu.gather import take_fixed, take_var
 from dask_rcylon.kernels.cpu.hashing import hash_bytes, mix
-from dask_rcylon.kernels.cpu.memory import as_input, compare_bytes
+from dask_rcylon.kernels.cpu.memory import as_input, compare_bytes, copy_bytes
 
 UInt8 = npt.NDArray[np.uint8]
 UInt64 = npt.NDArray[np.uint64]
@@ -92,9 +91,8 @@ def _probe(
     mask: Any,
     hit: Any,
     mode: Any,
-    proof: Any,
-    low1: Any,
-    low2: Any,
+    proof1: Any,
+    proof2: Any,
     keep1: Any,
     semi: Any,
     out1: Any,
@@ -102,7 +100,8 @@ def _probe(
     used: Any,
 ) -> Any:
     """Probe a partition; return the pairs there are then, or -1 if they did not fit."""
-    words1, words2, offsets1, data1, null1, offsets2, data2, null2 = proof
+    words1, offsets1, data1, null1 = proof1
+    words2, offsets2, data2, null2 = proof2
     room = len(out1)
     masked = len(null1) > 0
     bytes1, bytes2 = np.int64(data1.ctypes.data), np.int64(data2.ctypes.data)
@@ -117,17 +116,17 @@ def _probe(
             # Written out: a call would count references to all these arrays for every pair.
             if same and mode == _WORDS:
                 for k in range(words1.shape[0]):
-                    if words1[k, low1 + i] != words2[k, low2 + at]:
+                    if words1[k, i] != words2[k, at]:
                         same = False
                         break
             elif same and mode == _BYTES:
-                start1, start2 = offsets1[low1 + i], offsets2[low2 + at]
-                length = offsets1[low1 + i + 1] - start1
-                same = length == offsets2[low2 + at + _ONE] - start2
+                start1, start2 = offsets1[i], offsets2[at]
+                length = offsets1[i + 1] - start1
+                same = length == offsets2[at + _ONE] - start2
                 missing = False
                 if masked:
-                    missing = null1[low1 + i] != 0
-                    same = (null2[low2 + at] != 0) if missing else same and null2[low2 + at] == 0
+                    missing = null1[i] != 0
+                    same = (null2[at] != 0) if missing else same and null2[at] == 0
                 if same and not missing:
                     same = compare_bytes(bytes1 + start1, bytes2 + start2, length) == 0
             if same:
@@ -165,6 +164,53 @@ def _missed(rows2: Any, hit: Any, out1: Any, out2: Any, used: Any) -> Any:
 
 
 @nb.njit(nogil=True, cache=True)
+def _scratch(proof: Any, rows: Any, mode: Any) -> Any:
+    """Make room for what `_localised` takes for up to `rows` rows."""
+    words, _, _, null = proof
+    return (
+        np.empty((words.shape[0], rows if mode == _WORDS else 0), np.uint64),
+        np.empty(rows + 1 if mode == _BYTES else 1, np.int64),
+        np.empty(16 * rows if mode == _BYTES else 0, np.uint8),
+        np.empty(rows if mode == _BYTES and len(null) > 0 else 0, np.uint8),
+    )
+
+
+@nb.njit(nogil=True, cache=True)
+def _localised(proof: Any, rows: Any, mode: Any, scratch: Any) -> Any:
+    """Bring what proves equality of some rows together: in cache when it is compared."""
+    words, offsets, data, null = proof
+    own_words, own_offsets, own_data, own_null = scratch
+    if mode == _WORDS:
+        for k in range(words.shape[0]):
+            for i in range(len(rows)):
+                own_words[k, i] = words[k, rows[i]]
+    elif mode == _BYTES:
+        own_offsets[0] = 0
+        for i in range(len(rows)):
+            length = offsets[rows[i] + _ONE] - offsets[rows[i]]
+            own_offsets[i + 1] = own_offsets[i] + length
+        if own_offsets[len(rows)] > len(own_data):
+            own_data = np.empty(2 * own_offsets[len(rows)], np.uint8)
+        source, dest = np.int64(data.ctypes.data), np.int64(own_data.ctypes.data)
+        for i in range(len(rows)):
+            start = own_offsets[i]
+            length = own_offsets[i + 1] - start
+            copy_bytes(dest + start, source + offsets[rows[i]], length)
+        if len(null) > 0:
+            for i in range(len(rows)):
+                own_null[i] = null[rows[i]]
+    return own_words, own_offsets, own_data, own_null
+
+
+@nb.njit(nogil=True, cache=True)
+def _most_rows(bounds: Any) -> Any:
+    most = 0
+    for p in range(len(bounds) - 1):
+        most = max(most, bounds[p + 1] - bounds[p])
+    return most
+
+
+@nb.njit(nogil=True, cache=True)
 def _join_partitions(
     keys1: Any,
     rows1: Any,
@@ -173,17 +219,20 @@ def _join_partitions(
     rows2: Any,
     bounds2: Any,
     mode: Any,
-    proof: Any,
+    proof1: Any,
+    proof2: Any,
     keep1: Any,
     keep2: Any,
     semi: Any,
 ) -> Any:
     """Join partition by partition: build on side 2, probe with side 1."""
-    out1 = np.empty(max(len(keys1), len(keys2)) + 1, np.int64)
+    # Room for an eighth more pairs than rows: a join of random keys has about as many as rows.
+    rows = max(len(keys1), len(keys2))
+    out1 = np.empty(rows + rows // 8 + 64, np.int64)
     out2 = np.empty(len(out1), np.int64)
-    largest = 0
-    for p in range(len(bounds2) - 1):
-        largest = max(largest, bounds2[p + 1] - bounds2[p])
+    largest = _most_rows(bounds2)
+    near1 = _scratch(proof1, _most_rows(bounds1), mode)
+    near2 = _scratch(proof2, largest, mode)
     size = 1
     while size < 2 * largest:
         size <<= 1
@@ -200,6 +249,8 @@ def _join_partitions(
             size <<= 1
         mask = np.uint64(size - 1)
         _build(keys2[part2], heads, chain, mask)
+        near1 = _localised(proof1, rows1[part1], mode, near1)
+        near2 = _localised(proof2, rows2[part2], mode, near2)
         hit = hits[: count if keep2 else 0]
         before = used
         used = -1
@@ -217,9 +268,8 @@ def _join_partitions(
                 mask,
                 hit,
                 mode,
-                proof,
-                bounds1[p],
-                np.uint64(bounds2[p]),
+                near1,
+                near2,
                 keep1,
                 semi,
                 out1,
@@ -270,34 +320,29 @@ class _Side:
         data: UInt8 = _NO_BYTES,
         null: UInt8 | None = None,
     ) -> None:
-        self.keys = keys
-        self.words = words
-        self.strings = (offsets, data)
-        self.null = null
+        self.keys: UInt64 | None = keys
+        self.rows = len(keys)
+        self.proof = tuple(
+            as_input(array) for array in (words, offsets, data, _NO_BYTES if null is None else null)
+        )
 
-    def proof(self, rows: npt.NDArray[np.uint32], mode: int) -> tuple[UInt64, Int64, UInt8, UInt8]:
-        """Return what proves equality in the order of the partitions: in cache when compared."""
-        no_null = _NO_BYTES
-        if mode == _WORDS:
-            return np.stack([take_fixed(word, rows) for word in self.words]), *self.strings, no_null
-        if mode == _BYTES:
-            null = no_null if self.null is None else take_fixed(self.null, rows)
-            return self.words, *take_var(*self.strings, rows), null
-        return self.words, *self.strings, no_null
+    def take_keys(self) -> UInt64:
+        """Return the keys, once: hashes are of no use when they have been scattered."""
+        keys, self.keys = self.keys, None
+        assert keys is not None
+        return keys
 
 
 def _join(
     left: _Side, right: _Side, mode: int, keep_left: bool, keep_right: bool, semi: bool
 ) -> Indexers:
     # The smaller side is built, except that a semi join must probe with the left.
-    swap = len(left.keys) < len(right.keys) and not semi
+    swap = left.rows < right.rows and not semi
     probe, build = (right, left) if swap else (left, right)
     keep = (keep_right, keep_left) if swap else (keep_left, keep_right)
-    bits = _bits(len(build.keys))
-    probed, built = _scattered(probe.keys, bits), _scattered(build.keys, bits)
-    proofs = (probe.proof(probed[1], mode), build.proof(built[1], mode))
-    proof = (proofs[0][0], proofs[1][0], *proofs[0][1:], *proofs[1][1:])
-    out = _join_partitions(*probed, *built, mode, proof, *keep, semi)
+    bits = _bits(build.rows)
+    probed, built = _scattered(probe.take_keys(), bits), _scattered(build.take_keys(), bits)
+    out = _join_partitions(*probed, *built, mode, probe.proof, build.proof, *keep, semi)
     return (out[1], out[0]) if swap else out  # type: ignore[no-any-return]
 
 
