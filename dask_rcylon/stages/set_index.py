@@ -79,8 +79,8 @@ class SetIndexSpec(StageSpec):
 def partition_of(column: pd.Series, divisions: tuple[Any, ...]) -> Ids:
     """Return the partition of each value: by Dask's function, or a kernel for plain numbers.
 
-    The two differ for values below the first division: Dask's puts them into the last partition,
-    the kernel into the first, which keeps the order.
+    Values outside the divisions go to the first or the last partition, which keeps the order; Dask
+    puts those below the first division into the last partition. Nulls go to the last.
 
     Parameters
     ----------
@@ -99,7 +99,12 @@ def partition_of(column: pd.Series, divisions: tuple[Any, ...]) -> Ids:
         exact = theirs.kind in "if" and np.result_type(own, theirs) == own
         if exact:
             return searchsorted_numbers(column.to_numpy(), bounds.to_numpy(dtype=own))
-    return np.asarray(set_partitions_pre(column, bounds)).astype(id_dtype(len(divisions) - 1))
+    ids = np.asarray(set_partitions_pre(column, bounds)).astype(id_dtype(len(divisions) - 1))
+    # Only what Dask has put last can lie below the first: few values need to be compared.
+    (last,) = np.nonzero(ids == len(divisions) - 2)
+    last = last[column.iloc[last].notna().to_numpy(dtype=bool)]
+    ids[last[(column.iloc[last] < divisions[0]).to_numpy(dtype=bool)]] = 0
+    return ids
 
 
 class SetIndexStage(Stage):

@@ -66,12 +66,30 @@ def test_series_as_index(client2, stages):
     pd.testing.assert_frame_equal(found, expected)
 
 
-def test_values_outside_the_divisions_keep_the_order(client2):
+OUTSIDE = {
+    "int64": (lambda k: k, (20, 40, 60)),
+    "int32": (lambda k: k.astype("int32"), (20, 40, 60)),
+    "nullable": (lambda k: k.astype("Int64"), (20, 40, 60)),
+    "time": (
+        lambda k: pd.to_datetime(k, unit="D"),
+        tuple(pd.to_datetime([20, 40, 60], unit="D")),
+    ),
+    "string": (lambda k: k.map("{:03}".format), ("020", "040", "060")),
+}
+
+
+@pytest.mark.parametrize("kind", OUTSIDE)
+def test_values_outside_the_divisions_keep_the_order(client2, stages, kind):
     df = frame()
-    ddf = dd.from_pandas(df, npartitions=5).set_index("k", divisions=(20, 40, 60))
-    found = client2.compute(ddf).result()
+    make, divisions = OUTSIDE[kind]
+    df["k"] = make(df.k)
+    ddf = dd.from_pandas(df, npartitions=5).set_index("k", divisions=divisions)
+    with stages(client2, set_index=1):
+        parts = client2.gather(client2.compute(client2.persist(ddf).to_delayed()))
+    found = pd.concat(parts)
     assert len(found) == len(df)
     assert found.index.is_monotonic_increasing
+    assert [part.index.min() for part in parts][1] == divisions[1]
 
 
 def test_equal_values_share_a_partition(client2):
