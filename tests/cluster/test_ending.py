@@ -33,7 +33,7 @@ class Script:
         path = folder / "script.py"
         path.write_text(_BEGIN + "".join(f"    {line}\n" for line in lines.splitlines()))
         self.process = subprocess.Popen(
-            [sys.executable, path],
+            [sys.executable, "-X", "faulthandler", path],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -43,9 +43,15 @@ class Script:
         assert self.label, self.process.stderr.read()
         self.files = segments(processes(self.label))
 
-    def interrupt(self) -> None:
-        """Press Ctrl-C in its terminal."""
+    def interrupt(self) -> str:
+        """Press Ctrl-C in its terminal; return what it then writes to stderr."""
         os.killpg(self.process.pid, signal.SIGINT)
+        try:
+            return self.process.communicate(timeout=30)[1]
+        except subprocess.TimeoutExpired:
+            # Have it say where it hangs.
+            self.process.send_signal(signal.SIGABRT)
+            pytest.fail(f"still running: {self.process.communicate()[1]}")
 
 
 @pytest.fixture
@@ -149,8 +155,7 @@ def test_interrupt(script, scratch, managed):
         work = "with cluster:\n" + "".join(f"    {line}\n" for line in work.splitlines())
     one = script(_UP.format(ranks=2) + work)
     time.sleep(1)
-    one.interrupt()
-    _, error = one.process.communicate(timeout=20)
+    error = one.interrupt()
     assert "KeyboardInterrupt" in error
     # The ranks were not hit by it: no world was lost.
     assert "was lost" not in error
@@ -160,8 +165,7 @@ def test_interrupt(script, scratch, managed):
 def test_interrupt_while_starting(script, scratch):
     one = script("print('starting', flush=True)\n" + _UP.format(ranks=2) + "time.sleep(100)")
     assert wait_until(lambda: own(scratch), 20)
-    one.interrupt()
-    _, error = one.process.communicate(timeout=30)
+    error = one.interrupt()
     assert "KeyboardInterrupt" in error
     assert wait_until(lambda: not own(scratch), 5)
 
