@@ -15,11 +15,9 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-import dask
-import dask.base
-from dask.system import CPU_COUNT
 from distributed import Client, Status, get_client, get_worker
 
+from dask_rcylon import config
 from dask_rcylon.cluster import LocalMPICluster
 from dask_rcylon.pilot.attach import pilot_of
 from dask_rcylon.pilot.world import PilotInfo
@@ -85,7 +83,7 @@ class RcylonScheduler:
             current = self._client
         if current is not None:
             return pilot_of(current)
-        return PilotInfo(ranks=_ranks(), world=None, reason=None)
+        return PilotInfo(ranks=config.ranks(), world=None, reason=None)
 
     def shutdown(self) -> None:
         """End the embedded cluster; the next use starts another."""
@@ -104,10 +102,10 @@ class RcylonScheduler:
 
     def _start(self) -> None:
         self._cluster = LocalMPICluster(
-            n_workers=_ranks(),
-            threads_per_worker=dask.config.get("rcylon.threads-per-rank"),
-            memory_limit=dask.config.get("rcylon.memory-limit"),
-            dashboard_address=dask.config.get("rcylon.dashboard-address"),
+            n_workers=config.ranks(),
+            threads_per_worker=config.threads_per_rank(),
+            memory_limit=config.memory_limit(),
+            dashboard_address=config.dashboard_address(),
         )
         try:
             # Not the default client: without the configuration everything is as before.
@@ -139,11 +137,6 @@ def _current() -> Client | None:
         if pilot_of(current) is not None:
             return current
     return None
-
-
-def _ranks() -> int:
-    ranks = dask.config.get("rcylon.ranks")
-    return CPU_COUNT if ranks is None else ranks
 
 
 scheduler = RcylonScheduler()

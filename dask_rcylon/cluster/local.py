@@ -17,6 +17,7 @@ from distributed.deploy.spec import SpecCluster
 from distributed.security import Security
 from distributed.utils import Log
 
+from dask_rcylon import config
 from dask_rcylon.cluster import options
 from dask_rcylon.cluster.world import MPIWorld
 from dask_rcylon.pilot.scheduler_plugin import PilotSchedulerPlugin
@@ -113,6 +114,7 @@ class LocalMPICluster(SpecCluster):
         scheduler_sync_interval: str | float = 1,
         **worker_options: Any,
     ) -> None:
+        config.check()
         ranks, threads = options.sizes(n_workers, threads_per_worker)
         tls = options.security(security)
         if protocol is None:

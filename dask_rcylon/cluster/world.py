@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 import dask
-from dask.utils import parse_timedelta
 from distributed import Scheduler, Status
 from distributed.deploy.spec import ProcessInterface
 from distributed.security import Security
 
+from dask_rcylon import config
 from dask_rcylon.cluster.inheritance import inherited
 from dask_rcylon.cluster.job import Job
 from dask_rcylon.cluster.rank import SIZE_VARIABLE
@@ -195,7 +195,7 @@ class MPIWorld(ProcessInterface):
             raise
 
     async def _wait_for_ranks(self, job: Job, prefix: str) -> None:
-        timeout = parse_timedelta(dask.config.get("rcylon.start-timeout", "60s"))
+        timeout = config.start_timeout()
         plugin = self._scheduler().plugins[PilotSchedulerPlugin.name]
         assert isinstance(plugin, PilotSchedulerPlugin)
         assert self.label is not None

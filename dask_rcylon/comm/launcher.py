@@ -21,6 +21,7 @@ from typing import Any
 
 import dask
 
+from dask_rcylon import config
 from dask_rcylon.comm import mpi
 
 #: Ranks share one seed, so that Python's own hashes agree between them.
@@ -91,7 +92,7 @@ class Launcher:
             options = ["-launcher", "fork", "-rmk", "user"]
         elif self.flavour == "slurm":
             options = ["--nodes=1", "--overcommit", "--cpu-bind=none"]
-        options += [str(option) for option in dask.config.get("rcylon.mpiexec-args", None) or ()]
+        options += config.mpiexec_args()
         return [self.path, *options, "-n", str(ranks), *program]
 
     def environment(self, world: str, directory: str, **extra: str) -> dict[str, str]:
@@ -153,7 +154,7 @@ def find(program: str | None = None) -> Launcher:
     LaunchError
         If there is none.
     """
-    chosen = program or dask.config.get("rcylon.mpiexec", None)
+    chosen = program or config.mpiexec()
     if chosen is not None:
         path = shutil.which(str(chosen))
         if path is None:

@@ -19,19 +19,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import dask
-from dask.utils import parse_timedelta
 from distributed import Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.protocol.pickle import dumps
 from distributed.protocol.serialize import ToPickle
 from distributed.scheduler import KilledWorker, WorkerState
 
+from dask_rcylon import config
 from dask_rcylon.comm.mpi import RankInfo
 from dask_rcylon.pilot import orders
 from dask_rcylon.pilot.orders import ExchangeOrder
 from dask_rcylon.pilot.spec import StageSpec
-from dask_rcylon.pilot.worker_plugin import message_bytes_from_config, plugin_from_config
+from dask_rcylon.pilot.worker_plugin import plugin_from_config
 from dask_rcylon.pilot.world import PilotInfo, Roster
 
 logger = logging.getLogger("dask_rcylon")
@@ -274,8 +273,8 @@ class PilotSchedulerPlugin(SchedulerPlugin):
             gang=gang,
             bounds=tuple(bounds),
             settled=settled,
-            message_bytes=message_bytes_from_config(),
-            timeout=parse_timedelta(dask.config.get("rcylon.exchange.timeout")),
+            message_bytes=config.message_bytes(),
+            timeout=config.exchange_timeout(),
         )
 
     def _bound_communicators(

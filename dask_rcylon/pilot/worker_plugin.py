@@ -11,14 +11,13 @@ import pickle
 import threading
 from typing import Any
 
-import dask
-from dask.utils import parse_bytes
 from distributed import Reschedule, Worker
 from distributed.diagnostics.plugin import WorkerPlugin
 from distributed.protocol.serialize import ToPickle
 from distributed.utils import sync
 from distributed.worker import get_worker
 
+from dask_rcylon import config
 from dask_rcylon.comm import mpi
 from dask_rcylon.comm.communicators import Communicators
 from dask_rcylon.comm.exchange import Exchange, LocalExchange, MPIExchange
@@ -278,23 +277,4 @@ def current_pilot() -> PilotWorkerPlugin:
 
 def plugin_from_config() -> PilotWorkerPlugin:
     """Make the worker plugin as the configuration says."""
-    return PilotWorkerPlugin(
-        store_share=float(dask.config.get("rcylon.store.memory")),
-        warm=bool(dask.config.get("rcylon.warm-up")),
-    )
-
-
-def message_bytes_from_config() -> int:
-    """Return the longest message in bytes.
-
-    Raises
-    ------
-    ValueError
-        If ``rcylon.exchange.message-bytes`` is no size, or one MPI can't count.
-    """
-    nbytes = parse_bytes(dask.config.get("rcylon.exchange.message-bytes"))
-    if not 1 <= nbytes < 2**31:
-        raise ValueError(
-            f"rcylon.exchange.message-bytes must be between 1 byte and 2 GiB, got {nbytes}"
-        )
-    return int(nbytes)
+    return PilotWorkerPlugin(store_share=config.store_share(), warm=config.warm_up())
