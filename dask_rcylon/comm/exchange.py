@@ -1,10 +1,8 @@
 """The all-to-all of a stage: bytes per peer in, bytes per peer out.
 
-An exchange moves *parcels*, arrays of bytes, from every rank of a gang to every other.  Sender and
-receiver both know all sizes beforehand (they travel in a header), so that both derive the same
-sequence of messages: small parcels for one peer are packed into one message, a large one is cut
-into several; no message is longer than `message_bytes`, which bounds memory and keeps MPI's counts
-small however large the parcels are.
+An exchange moves *parcels*, arrays of bytes, from every rank of a gang to every other.  All sizes
+travel before them, in a header.  No message is longer than `message_bytes`, which bounds memory and
+keeps MPI's counts small however large the parcels are (see `lanes`).
 
 Everything is non-blocking and polled.  A blocking collective can't be given up; a polled exchange
 can: when a peer fails (`cancel`), or when nothing has moved for `timeout` seconds.  The world stays
@@ -15,28 +13,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from dask_rcylon.comm import mpi
+from dask_rcylon.comm.lanes import LEAD, Deliver, Outgoing, Receiver, Sender
 
-Bytes = npt.NDArray[np.uint8]
-Outgoing = tuple[Sequence[int], Iterator[Bytes]]
-Deliver = Callable[[int, int, Bytes], None]
-
-#: Messages in flight per peer and direction: one on the wire, one being packed or unpacked.
-_WINDOW = 2
-#: Parcels below this are packed together; larger ones leave from where they lie.
-_PACK_BYTES = 1 << 20
-#: No peer gets this many parcels more than another: what one has left open is kept for all.
-_LEAD = 4
 _HEADER_TAG = 1
-_DATA_TAG = 2
 
 
 class ExchangeCancelled(RuntimeError):
@@ -81,33 +64,6 @@ class Exchange(Protocol):
             Called for each parcel that arrives, in order of their numbers per peer. The array is
             reused after the call.
         """
-
-
-def messages(sizes: Sequence[int], message_bytes: int) -> Iterator[tuple[int, int, int]]:
-    """Cut a peer's parcels into units that are packed together or sent alone.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        Bytes of each parcel.
-    message_bytes : int
-        The longest message.
-
-    Yields
-    ------
-    (first, last, nbytes)
-        Parcels ``first .. last-1``, `nbytes` together. Several only if they are small together, so
-        that more than `message_bytes` can only be a single parcel.
-    """
-    pack = min(message_bytes, _PACK_BYTES)
-    first, total = 0, 0
-    for number, size in enumerate(sizes):
-        if number > first and total + size > pack:
-            yield first, number, total
-            first, total = number, 0
-        total += size
-    if first < len(sizes):
-        yield first, len(sizes), total
 
 
 class LocalExchange:
@@ -204,11 +160,11 @@ class MPIExchange:
     ) -> None:
         """Send ``outgoing[p]`` to peer p and deliver what arrives; see `Exchange`."""
         peers = [(self.rank + shift) % self.size for shift in range(1, self.size)]
-        senders = [_Sender(self._comm, p, outgoing[p], self._message_bytes) for p in peers]
+        senders = [Sender(self._comm, p, outgoing[p], self._message_bytes) for p in peers]
         receivers = [
-            _Receiver(self._comm, p, incoming[p], self._message_bytes, deliver) for p in peers
+            Receiver(self._comm, p, incoming[p], self._message_bytes, deliver) for p in peers
         ]
-        lanes: list[_Sender | _Receiver] = [*receivers, *senders]
+        lanes: list[Sender | Receiver] = [*receivers, *senders]
         for lane in lanes:
             lane.step()
         stays = len(outgoing[self.rank][0])
@@ -218,7 +174,7 @@ class MPIExchange:
         def step() -> bool:
             nonlocal here
             going = [sender.taken for sender in senders if not sender.exhausted]
-            last = min([*going, here] if here < stays else going, default=0) + _LEAD
+            last = min([*going, here] if here < stays else going, default=0) + LEAD
             for sender in senders:
                 sender.last = last
             moved = [lane.step() for lane in lanes if not lane.done]
@@ -251,129 +207,3 @@ class MPIExchange:
             # An idle poll must leave the core to the tasks: ranks may outnumber cores.
             time.sleep(pause)
             pause = min(pause + 2e-5, 1e-3)
-
-
-class _Sender:
-    """The messages for one peer.
-
-    Attributes
-    ----------
-    taken : int
-        Parcels that have been asked for.
-    last : int
-        Number of the last parcel that may be asked for now.
-    exhausted : bool
-        Whether all have been asked for and handed to MPI.
-    """
-
-    def __init__(self, comm: Any, peer: int, outgoing: Outgoing, limit: int) -> None:
-        self.taken = 0
-        self.last = _LEAD
-        self.exhausted = False
-        self._comm = comm
-        self._peer = peer
-        self._messages = self._cut(*outgoing, limit)
-        self._flying: deque[tuple[Any, Bytes]] = deque()
-
-    def _cut(
-        self, sizes: Sequence[int], parcels: Iterator[Bytes], limit: int
-    ) -> Iterator[Bytes | None]:
-        """Yield the messages; None when it is the others' turn."""
-        for first, last, nbytes in messages(sizes, limit):
-            while first > self.last:
-                yield None
-            unit = [next(parcels) for _ in range(first, last)]
-            self.taken = last
-            whole = unit[0] if len(unit) == 1 else np.concatenate(unit)
-            del unit
-            for low in range(0, nbytes, limit):
-                yield whole[low : low + limit]
-            del whole
-
-    @property
-    def done(self) -> bool:
-        return self.exhausted and not self._flying
-
-    def step(self) -> bool:
-        moved = False
-        while self._flying and self._flying[0][0].Test():
-            self._flying.popleft()
-            moved = True
-        while len(self._flying) < _WINDOW and not self.exhausted:
-            try:
-                message = next(self._messages)
-            except StopIteration:
-                self.exhausted = True
-            else:
-                if message is None:
-                    break
-                byte = mpi.load().BYTE
-                request = self._comm.Isend([message, byte], dest=self._peer, tag=_DATA_TAG)
-                self._flying.append((request, message))
-            moved = True
-        return moved
-
-
-class _Receiver:
-    """The messages from one peer, and the parcels they bring."""
-
-    def __init__(
-        self, comm: Any, peer: int, sizes: Sequence[int], limit: int, deliver: Deliver
-    ) -> None:
-        self._comm = comm
-        self._peer = peer
-        self._deliver = deliver
-        self._sizes = sizes
-        self._messages = self._cut(limit)
-        self._flying: deque[tuple[Any, Bytes, tuple[int, int, Bytes] | None]] = deque()
-        self._exhausted = False
-        self._spare: list[Bytes] = []
-
-    def _cut(self, limit: int) -> Iterator[tuple[Bytes, tuple[int, int, Bytes] | None]]:
-        """Yield where each message lands, and with the last one of a unit what is then whole."""
-        for first, last, nbytes in messages(self._sizes, limit):
-            landing = self._landing(nbytes)
-            if nbytes == 0:
-                yield landing[:0], (first, last, landing)
-            for low in range(0, nbytes, limit):
-                whole = (first, last, landing) if low + limit >= nbytes else None
-                yield landing[low : min(low + limit, nbytes)], whole
-
-    def _landing(self, nbytes: int) -> Bytes:
-        # Fresh pages cost as much as the copy into them: reuse what has been unpacked.
-        for place, spare in enumerate(self._spare):
-            if len(spare) >= nbytes:
-                return self._spare.pop(place)
-        self._spare.clear()
-        return np.empty(nbytes, np.uint8)
-
-    @property
-    def done(self) -> bool:
-        return self._exhausted and not self._flying
-
-    def step(self) -> bool:
-        moved = False
-        while self._flying and (self._flying[0][0] is None or self._flying[0][0].Test()):
-            _, _, whole = self._flying.popleft()
-            if whole is not None:
-                self._unpack(*whole)
-            moved = True
-        while len(self._flying) < _WINDOW and not self._exhausted:
-            message = next(self._messages, None)
-            if message is None:
-                self._exhausted = True
-            else:
-                place, whole = message
-                request = None
-                if len(place):
-                    byte = mpi.load().BYTE
-                    request = self._comm.Irecv([place, byte], source=self._peer, tag=_DATA_TAG)
-                self._flying.append((request, place, whole))
-            moved = True
-        return moved
-
-    def _unpack(self, first: int, last: int, landing: Bytes) -> None:
-        bounds = np.concatenate([[0], np.cumsum(self._sizes[first:last])]).astype(np.int64)
-        for number, (low, high) in enumerate(pairwise(bounds), start=first):
-            self._deliver(self._peer, number, landing[low:high])
-        self._spare.append(landing)

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from dask_rcylon.comm.exchange import LocalExchange, messages
+from dask_rcylon.comm.exchange import LocalExchange
+from dask_rcylon.comm.lanes import messages
 
 PROGRAM = """
 import threading
