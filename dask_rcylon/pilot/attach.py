@@ -7,7 +7,7 @@ import weakref
 
 from distributed import Client
 
-from dask_rcylon.pilot import orders
+from dask_rcylon.pilot import nannies, orders
 from dask_rcylon.pilot.scheduler_plugin import PilotSchedulerPlugin
 from dask_rcylon.pilot.world import PilotInfo
 
@@ -25,7 +25,7 @@ def attach(client: Client) -> PilotInfo:
     Parameters
     ----------
     client : distributed.Client
-        Client of a cluster whose workers are the ranks of one MPI world.
+        Client of a cluster whose workers, or their nannies, are the ranks of one MPI world.
 
     Returns
     -------
@@ -33,6 +33,14 @@ def attach(client: Client) -> PilotInfo:
         With `reason` set if stages can't run there.
     """
     client.register_plugin(PilotSchedulerPlugin(), name=orders.PLUGIN_NAME)
+    info = _asked(client)
+    if info.reason is not None and nannies.replace(client):
+        info = _asked(client)
+    return info
+
+
+def _asked(client: Client) -> PilotInfo:
+    """Return the pilot as it is now, and not as it was a moment ago."""
     _answers.pop(client, None)
     info = pilot_of(client)
     assert info is not None

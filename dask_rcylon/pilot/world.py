@@ -74,7 +74,8 @@ class Roster:
             return (
                 f"none of the {len(self._others)} workers is an MPI rank: start them with mpiexec "
                 "or srun through dask-mpi, with --worker-class distributed.Worker (a nanny's "
-                "worker process is no rank), or use dask_rcylon.LocalMPICluster"
+                "worker process is no rank, and can be replaced only while it holds nothing), or "
+                "use dask_rcylon.LocalMPICluster"
             )
         if self._others:
             return (

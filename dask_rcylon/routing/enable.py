@@ -20,6 +20,8 @@ def enable(client: Client | None = None) -> PilotInfo:
     client : distributed.Client, optional
         The current one by default. Its workers must be the ranks of one MPI world, as
         ``mpiexec -n 8 dask-mpi --scheduler-file f --worker-class distributed.Worker`` starts them.
+        Without the worker class their nannies are; workers in the ranks then replace those beside
+        them, unless these hold results or have tasks.
         Where there is no client, only what `disable` has taken away is brought back:
         ``scheduler="rcylon"``.
 

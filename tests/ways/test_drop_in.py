@@ -162,10 +162,19 @@ def test_one_job_that_is_script_and_workers(tmp_path):
     assert stages == {"join": 1}
 
 
-def test_a_cluster_that_dask_mpi_has_started(tmp_path, assert_same_rows):
+def wait_until_nothing_is_held(client):
+    deadline = time.monotonic() + 10
+    while client.who_has():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("worker", ["Nanny", "Worker"])
+def test_a_cluster_that_dask_mpi_has_started(tmp_path, assert_same_rows, worker):
+    """Dask-mpi's default is a nanny in each rank."""
     file = tmp_path / "scheduler.json"
-    options = ["--scheduler-file", str(file), "--no-dashboard"]
-    options += ["--worker-class", "distributed.Worker", "--local-directory", str(tmp_path)]
+    options = ["--scheduler-file", str(file), "--no-dashboard", "--local-directory", str(tmp_path)]
+    options += ["--worker-class", f"distributed.{worker}"] if worker != "Nanny" else []
     job = mpirun(tmp_path, 3, "-m", "dask_mpi.cli", *options)
     try:
         deadline = time.monotonic() + 60
@@ -174,6 +183,14 @@ def test_a_cluster_that_dask_mpi_has_started(tmp_path, assert_same_rows):
             time.sleep(0.1)
         with Client(scheduler_file=str(file)) as client:
             client.wait_for_workers(2, timeout=60)
+            if worker == "Nanny":
+                # What lies there would be lost.
+                kept = client.scatter([1])
+                with pytest.warns(RuntimeWarning, match="only while it holds nothing"):
+                    dask_rcylon.enable(client)
+                assert client.gather(kept) == [1]
+                del kept
+                wait_until_nothing_is_held(client)
             info = dask_rcylon.enable(client)
             assert (info.ranks, info.reason) == (2, None)
             ddf = dd.from_pandas(FRAME, npartitions=4)
