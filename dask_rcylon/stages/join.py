@@ -76,6 +76,7 @@ class JoinSpec(StageSpec):
             right_index=right_on is None,
             suffixes=self.suffixes,
             indicator=self.indicator,
+            meta=self.meta,
         )
         if len(left) == 0:
             # pandas orders the columns differently when the left frame is empty (pandas#9937).

@@ -234,6 +234,25 @@ def test_payload_of_every_kind(client2, assert_same_rows):
     assert_same_rows(found, expected)
 
 
+@pytest.mark.parametrize("how", ["inner", "left", "outer"])
+def test_keys_that_are_categorical_remain_so(client2, stages, how):
+    """As in Dask, whose meta says so; pandas makes values of categories that differ."""
+    left = pd.DataFrame({"k": [0, 1, 2, 3], "x": [4, 5, 6, 7]})
+    right = pd.DataFrame({"k": [0, 1, 2, 4], "y": [4, 5, 7, 7]})
+    sides = [dd.from_pandas(side, npartitions=2) for side in (left, right)]
+    sides = [side.assign(k=side.k.astype("category")) for side in sides]
+    result = sides[0].merge(sides[1], on="k", how=how, broadcast=False)
+    assert result.k.dtype == "category"
+    with stages(client2, join=1):
+        found = client2.compute(result).result()
+    assert found.k.cat.categories.tolist() == [0, 1, 2, 3, 4]
+    expected = left.merge(right, on="k", how=how).sort_values("k")
+    pd.testing.assert_frame_equal(
+        found.astype({"k": "int64"}).sort_values("k").reset_index(drop=True),
+        expected.reset_index(drop=True),
+    )
+
+
 def test_categories_of_partitions_are_united(client2):
     parts = [
         pd.DataFrame({"k": [1, 2], "c": pd.Categorical(["a", "b"])}),
