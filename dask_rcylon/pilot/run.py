@@ -101,10 +101,11 @@ class StageRun:
             fragments = cut(columns, ids, self.spec.npartitions)
             kept = (self._fragments, fragments)
             for fragment in fragments:
-                if not self._store.has_room(self._held + fragment.nbytes):
+                nbytes = fragment.nbytes
+                if not self._store.has_room(self._held + nbytes):
                     fragment.pack(self._store.allocate)
                 else:
-                    self._held += fragment.nbytes
+                    self._held += nbytes
         with self._lock:
             if self.cancelled.is_set():
                 raise RunClosed(f"run {self.number} of stage {self.spec.id} is over")

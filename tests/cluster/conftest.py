@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -41,15 +40,6 @@ def segments(found: list[psutil.Process]) -> set[str]:
 def own(scratch: Path) -> list[Path]:
     """Return the temporary files of worlds; Dask's scheduler keeps a folder with locks besides."""
     return list(scratch.glob("dask-rcylon-*"))
-
-
-def wait_until(condition: Callable[[], object], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ import pytest
 from distributed import Client
 
 from dask_rcylon import LocalMPICluster
-from tests.cluster.conftest import own, processes, segments, wait_until
+from tests.cluster.conftest import own, processes, segments
+from tests.waiting import wait_until
 
 _BEGIN = """
 import os, sys, time
@@ -27,13 +28,14 @@ if __name__ == "__main__":
 
 
 class Script:
-    """A user's script, which prints its world's label as soon as that is up."""
+    """A user's script, which prints its world's label and goes on when this has looked at that."""
 
     def __init__(self, folder: Path, lines: str) -> None:
         path = folder / "script.py"
         path.write_text(_BEGIN + "".join(f"    {line}\n" for line in lines.splitlines()))
         self.process = subprocess.Popen(
             [sys.executable, "-X", "faulthandler", path],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -42,6 +44,8 @@ class Script:
         self.label = self.process.stdout.readline().strip()
         assert self.label, self.process.stderr.read()
         self.files = segments(processes(self.label))
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
 
     def interrupt(self) -> str:
         """Press Ctrl-C in its terminal; return what it then writes to stderr."""
@@ -139,22 +143,32 @@ def test_cancelled_start(scratch):
 
 
 _UP = "cluster = LocalMPICluster({ranks}, 1, dashboard_address=None)\n"
-_SAY = "print(cluster.world.label, flush=True)\n"
+_SAY = "print(cluster.world.label, flush=True)\nsys.stdin.readline()\n"
+#: A task that says by a file that it has begun.
+_TASK = """def task(file):
+    open(file, "w").close()
+    {body}
+"""
+
+
+def begun(folder: Path, count: int) -> bool:
+    return wait_until(lambda: len(list(folder.glob("begun-*"))) == count, 20)
 
 
 def test_interpreter_exit(script, scratch):
-    one = script(_UP.format(ranks=2) + _SAY + "time.sleep(0.5)")
+    one = script(_UP.format(ranks=2) + _SAY)
     assert one.process.wait(20) == 0
     assert nothing_left(one.label, one.files, scratch, 1)
 
 
 @pytest.mark.parametrize("managed", [True, False], ids=["with", "without"])
-def test_interrupt(script, scratch, managed):
-    work = _SAY + "Client(cluster).submit(time.sleep, 100).result()"
+def test_interrupt(script, scratch, tmp_path, managed):
+    work = _SAY + _TASK.format(body="time.sleep(100)")
+    work += f"Client(cluster).submit(task, {str(tmp_path / 'begun-0')!r}).result()"
     if managed:
         work = "with cluster:\n" + "".join(f"    {line}\n" for line in work.splitlines())
     one = script(_UP.format(ranks=2) + work)
-    time.sleep(1)
+    assert begun(tmp_path, 1)
     error = one.interrupt()
     assert "KeyboardInterrupt" in error
     # The ranks were not hit by it: no world was lost.
@@ -179,12 +193,13 @@ def test_terminated(script, scratch):
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_owner_is_killed(script, scratch, ranks):
+def test_owner_is_killed(script, scratch, tmp_path, ranks):
     # The ranks are inside calls that hold the GIL: nothing in them can notice.
-    work = "client = Client(cluster)\n" + _SAY
-    work += f"kept = client.map(sum, [range(10**12 + i) for i in range({ranks})])\ntime.sleep(100)"
+    files = [str(tmp_path / f"begun-{rank}") for rank in range(ranks)]
+    work = "client = Client(cluster)\n" + _SAY + _TASK.format(body="sum(range(10**12))")
+    work += f"kept = client.map(task, {files})\ntime.sleep(100)"
     one = script(_UP.format(ranks=ranks) + work)
-    time.sleep(1)
+    assert begun(tmp_path, ranks)
     one.process.kill()
     begin = time.monotonic()
     assert nothing_left(one.label, one.files, scratch, 30)
@@ -196,7 +211,7 @@ def test_owner_is_killed_but_not_its_fork(script, scratch):
     one = script(
         _UP.format(ranks=1)
         + _SAY
-        + "time.sleep(1)\npid = os.fork()\n"
+        + "pid = os.fork()\n"
         + "if pid == 0:\n    time.sleep(20)\n    os._exit(0)\n"
         + "os.kill(os.getpid(), 9)"
     )
@@ -213,6 +228,7 @@ dask.config.set({"scheduler": "rcylon", "rcylon.ranks": 2})
 frame = dd.from_pandas(pd.DataFrame({"k": range(100)}), npartitions=4)
 assert len(frame.merge(frame, on="k").compute()) == 100
 print(scheduler.pilot().world, flush=True)
+sys.stdin.readline()
 """
 
 

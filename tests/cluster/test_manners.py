@@ -13,7 +13,7 @@ import pytest
 from distributed import Client, SpecCluster, Worker
 
 from dask_rcylon import LocalMPICluster
-from tests.cluster.conftest import wait_until
+from tests.waiting import wait_until
 
 
 def place(dask_worker: Worker) -> tuple[int, int, str]:

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from dask_rcylon.comm import orphan
-from tests.cluster.conftest import wait_until
+from tests.waiting import wait_until
 
 
 def start(directory: Path, *command: str) -> subprocess.Popen[bytes]:

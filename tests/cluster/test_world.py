@@ -16,7 +16,8 @@ from distributed import Client
 from dask_rcylon import LocalMPICluster
 from dask_rcylon.cluster import world as world_module
 from dask_rcylon.comm import launcher
-from tests.cluster.conftest import own, processes, segments, wait_until
+from tests.cluster.conftest import own, processes, segments
+from tests.waiting import wait_until
 
 
 def losses(caplog) -> list[str]:
@@ -55,10 +56,7 @@ def test_no_mpi_library(monkeypatch):
 
 def test_mpiexec_of_another_library(program):
     # Starts as many processes as it should, each of which is a world of its own.
-    path = program(
-        '[ "$1" = --version ] && exit; shift 2\n'
-        'unset DASK_RCYLON_NOTHING; "$@" & first=$!; "$@"; wait $first'
-    )
+    path = program('[ "$1" = --version ] && exit; shift 2\n"$@" & first=$!; "$@"; wait $first')
     with pytest.raises(RuntimeError, match="does not belong to the MPI library that mpi4py loads"):
         LocalMPICluster(2, 1, mpiexec=path, dashboard_address=None)
 
@@ -186,25 +184,24 @@ def test_hung_rank_is_ended():
         assert not processes(old)
 
 
-def test_gives_up(caplog, monkeypatch, program):
+def test_gives_up(caplog, monkeypatch, program, tmp_path):
     async def no_delay(seconds: float) -> None:
         await sleep(0 if seconds >= 1 else seconds)
 
     sleep = world_module.asyncio.sleep
     real = launcher.find()
-    flag = program("")
-    os.unlink(flag)  # noqa: PTH108
     # The real mpiexec until the flag is there.
-    path = program(f'[ -e "{flag}.down" ] && {{ echo "all nodes down" >&2; exit 3; }}\n'
-                   f'exec {real.path} "$@"')  # fmt: skip
+    flag = tmp_path / "down"
+    path = program(
+        f'[ -e "{flag}" ] && {{ echo "all nodes down" >&2; exit 3; }}\nexec {real.path} "$@"'
+    )
     with (
         dask.config.set({"rcylon.mpiexec": path}),
         LocalMPICluster(1, 1, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
         pid = client.submit(os.getpid).result()
-        with open(f"{flag}.down", "w"):  # noqa: PTH123
-            pass
+        flag.touch()
         monkeypatch.setattr(world_module.asyncio, "sleep", no_delay)
         os.kill(pid, signal.SIGKILL)
         waiting = client.submit(lambda: 1)

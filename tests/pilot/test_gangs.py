@@ -1,7 +1,5 @@
 """Stages at the same time, on gangs that overlap."""
 
-import time
-
 import dask
 import dask.dataframe as dd
 import numpy as np
@@ -10,6 +8,7 @@ import pytest
 from distributed import wait
 
 from dask_rcylon.pilot.attach import pilot_of
+from tests.waiting import wait_until
 
 
 def table(seed, rows=200):
@@ -154,10 +153,7 @@ def test_nothing_is_held_when_a_stage_is_over(client2):
     def held(dask_worker):
         return len(dask_worker.plugins["rcylon-pilot"]._runs)
 
-    deadline = time.monotonic() + 10
-    while any(client2.run(held).values()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    assert wait_until(lambda: not any(client2.run(held).values()), 10)
 
 
 def test_rows_over_the_budget_go_to_disk(clusters):

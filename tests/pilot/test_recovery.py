@@ -9,9 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client, KilledWorker
+from distributed.diagnostics.plugin import WorkerPlugin
 
 from dask_rcylon import LocalMPICluster
 from dask_rcylon.pilot import orders
+from tests.waiting import wait_until
 
 ROWS = 20_000
 
@@ -46,10 +48,13 @@ def kill_a_rank(client):
 
 
 def wait_for(condition):
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    assert wait_until(condition, 20)
+
+
+def ordered(client):
+    """Tell whether an exchange has been ordered and is not over."""
+    runs = client.cluster.scheduler.plugins[orders.PLUGIN_NAME]._runs.values()
+    return any(run.done is not None and not run.done.done() for run in runs)
 
 
 def exchanges(client):
@@ -76,8 +81,7 @@ def test_killed_in(mortal, tables, moment):
         wait_for(lambda: exchanges(mortal) == ["waiting"])
         time.sleep(0.5)
     if moment == "exchange":
-        wait_for(lambda: exchanges(mortal) == ["processing"])
-        time.sleep(0.3)
+        wait_for(lambda: ordered(mortal))
     if moment == "get":
         wait_for(lambda: exchanges(mortal) == ["memory"])
     os.kill(pids[1], signal.SIGKILL)
@@ -100,6 +104,13 @@ def stop_mpi(dask_worker):
     plugin._mpi.submit(lambda: time.sleep(60))
 
 
+class StoppedMPI(WorkerPlugin):
+    """Ranks, also those to come, that take part in no exchange."""
+
+    def setup(self, worker):
+        stop_mpi(worker)
+
+
 def test_a_warning_says_what_happened(mortal, caplog):
     kill_a_rank(mortal)
     wait_for(lambda: any("was lost" in record.message for record in caplog.records))
@@ -112,16 +123,14 @@ def test_an_exchange_that_kills_ranks_is_given_up(mortal, tables, allowed):
     scheduler = mortal.cluster.scheduler
     scheduler.allowed_failures = allowed
     a, b = (dd.from_pandas(table, npartitions=8) for table in tables)
-    a = a.map_partitions(nap, 0.5, meta=tables[0].iloc[:0])
+    mortal.register_plugin(StoppedMPI())
     future = mortal.compute(a.merge(b, on="k", broadcast=False))
     for _ in range(allowed + 1):
         mortal.wait_for_workers(3, timeout=30)
-        mortal.run(stop_mpi)
-        wait_for(lambda: exchanges(mortal) == ["processing"])
+        wait_for(lambda: ordered(mortal))
         pids = mortal.run(os.getpid)
         (barrier,) = (task for key, task in scheduler.tasks.items() if orders.stage_of(key))
         victim = next(address for address in pids if address != barrier.processing_on.address)
-        time.sleep(0.3)
         os.kill(pids[victim], signal.SIGKILL)
         wait_for(lambda pid=pids[victim]: pid not in client_pids(scheduler))
     with pytest.raises(KilledWorker, match=f"on {allowed + 1} different workers"):

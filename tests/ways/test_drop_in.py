@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 
 import dask
 import dask.array as da
@@ -18,6 +17,7 @@ from distributed import Client, LocalCluster
 import dask_rcylon
 from dask_rcylon.comm import launcher
 from dask_rcylon.scheduler import scheduler
+from tests.waiting import wait_until
 
 FRAME = pd.DataFrame({"k": np.arange(100) % 7, "x": np.arange(100.0)})
 
@@ -162,13 +162,6 @@ def test_one_job_that_is_script_and_workers(tmp_path):
     assert stages == {"join": 1}
 
 
-def wait_until_nothing_is_held(client):
-    deadline = time.monotonic() + 10
-    while client.who_has():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize("worker", ["Nanny", "Worker"])
 def test_a_cluster_that_dask_mpi_has_started(tmp_path, assert_same_rows, worker):
     """Dask-mpi's default is a nanny in each rank."""
@@ -177,10 +170,7 @@ def test_a_cluster_that_dask_mpi_has_started(tmp_path, assert_same_rows, worker)
     options += ["--worker-class", f"distributed.{worker}"] if worker != "Nanny" else []
     job = mpirun(tmp_path, 3, "-m", "dask_mpi.cli", *options)
     try:
-        deadline = time.monotonic() + 60
-        while not file.exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        assert wait_until(file.exists, 60)
         with Client(scheduler_file=str(file)) as client:
             client.wait_for_workers(2, timeout=60)
             if worker == "Nanny":
@@ -190,7 +180,7 @@ def test_a_cluster_that_dask_mpi_has_started(tmp_path, assert_same_rows, worker)
                     dask_rcylon.enable(client)
                 assert client.gather(kept) == [1]
                 del kept
-                wait_until_nothing_is_held(client)
+                assert wait_until(lambda: not client.who_has(), 10)
             info = dask_rcylon.enable(client)
             assert (info.ranks, info.reason) == (2, None)
             ddf = dd.from_pandas(FRAME, npartitions=4)
