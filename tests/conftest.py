@@ -123,6 +123,7 @@ def leftovers():
         for folder, pattern in (
             (shared, "mpich_shm_*"),
             (shared, "sm_segment.*"),
+            (shared, "ucx_shm*"),
             (Path(dask.config.get("temporary-directory", None) or "/tmp"), "dask-rcylon-*/"),
         )
         if folder.exists()

@@ -11,7 +11,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import IO
 
 import psutil
@@ -48,11 +47,11 @@ class Job:
         self.command = list(command)
         self._directory = directory
         self._ranks: list[psutil.Process] = []
-        self._segments: dict[Path, int] = {}
         # An unlinked file: nothing to remove, and a rank that writes much can't block on a pipe.
         # In append mode, as several processes write.
         self._log: IO[bytes] = tempfile.TemporaryFile(mode="a+b")  # noqa: SIM115
         self.born = time.monotonic()
+        self._since = time.time()
         self._process = subprocess.Popen(
             [sys.executable, "-P", orphan.__file__, str(os.getpid()), directory, *self.command],
             stdin=subprocess.PIPE,
@@ -74,7 +73,6 @@ class Job:
         for pid in pids:
             with contextlib.suppress(psutil.Error):
                 self._ranks.append(psutil.Process(pid))
-        self._segments = orphan.segments(rank.pid for rank in self._ranks)
 
     async def wait(self, seconds: float) -> bool:
         """Wait for the job to end by itself; return whether it did."""
@@ -103,7 +101,7 @@ class Job:
         for rank in self._ranks:
             with contextlib.suppress(psutil.Error):
                 rank.kill()
-        orphan.remove(self._segments, self._directory)
+        orphan.remove(self._since, self._directory)
 
     def close(self) -> str:
         """Close the files of a job that has ended, and return its output."""

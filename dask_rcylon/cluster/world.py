@@ -233,8 +233,7 @@ class MPIWorld(ProcessInterface):
                 self._ending = None
             if self._scheduler().status != Status.running:
                 return
-            lived = time.monotonic() - self._job.born
-            if lived > _SETTLED or self._count_finished() != self._finished:
+            if time.monotonic() - self._job.born > _SETTLED:
                 self._failures = 0
             cause = self._reason or self._job.cause(self._names)
             await self._job.end()
@@ -244,6 +243,9 @@ class MPIWorld(ProcessInterface):
     async def _renew(self, cause: str) -> bool:
         """Start another world, trying several times; return whether that was possible."""
         while True:
+            # A world that seemed not to start may have finished one, too, before it was seen.
+            if self._count_finished() != self._finished:
+                self._failures = 0
             self._failures += 1
             if self._failures > _MOST_FAILURES:
                 self._give_up(cause)

@@ -11,6 +11,10 @@ ends everything when its owner says so, or closes the pipe, which the kernel doe
 killed.  There is one way to end a world, whatever the reason; each close exercises it.  If the
 guard itself is killed, the kernel sends ``mpiexec`` a SIGTERM.
 
+Files in shared memory can't be noted while a rank lives: it may make one, and be killed, between
+two looks.  So they are known by what they are when all is over: of a kind that MPI makes, made by
+this user since the job began, and in use by no process.
+
     python -P orphan.py OWNER_PID DIRECTORY COMMAND...
 
 It removes DIRECTORY at the end and exits with the command's status, as a shell would put it.
@@ -26,7 +30,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 #: What the owner writes to the guard's stdin: all ranks have joined; end the job.
@@ -38,8 +42,6 @@ _PATIENCE = 3.0
 _PATIENCE_WITH_RANKS = 1.0
 #: Seconds between looks at whether the owner, whose pipe a fork of it may hold, is still there.
 _INTERVAL = 1.0
-#: The same until the ranks have joined, and between looks at the files they make meanwhile.
-_INTERVAL_AT_START = 0.2
 #: ``mpiexec`` can't tidy up before it is this old, in seconds.
 _MINORITY = 0.3
 #: Files in shared memory which the MPI libraries and the transports under them make.
@@ -65,7 +67,7 @@ class Guard:
         self._owner = owner
         self._directory = directory
         self._command = command
-        self._segments: dict[Path, int] = {}
+        self._since = time.time()
         self._status: int | None = None
 
     def run(self) -> int:
@@ -88,12 +90,11 @@ class Guard:
             )
         except OSError as error:
             print(f"{self._command[0]}: {error}", file=sys.stderr)
-            remove(self._segments, self._directory)
+            remove(self._since, self._directory)
             return 127
         born, joined = time.monotonic(), False
         while self._status is None and not told and os.getppid() == self._owner:
-            interval = _INTERVAL if joined else _INTERVAL_AT_START
-            ready, _, _ = select.select([0, wake], [], [], interval)
+            ready, _, _ = select.select([0, wake], [], [], _INTERVAL)
             if wake in ready:
                 os.read(wake, 4096)
             self._reap()
@@ -101,13 +102,10 @@ class Guard:
                 if os.read(0, 1) != JOINED:
                     break
                 joined = True
-                self._note()
-            elif not joined:
-                self._note()
         if not joined and self._status is None:
             self._wait(born + _MINORITY - time.monotonic())
         self._end()
-        remove(self._segments, self._directory)
+        remove(self._since, self._directory)
         return 1 if self._status is None else self._status
 
     def _end(self) -> None:
@@ -115,7 +113,6 @@ class Guard:
         patience = _PATIENCE_WITH_RANKS
         if self._status is None:
             patience = _PATIENCE
-            self._note()
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._process.pid, signal.SIGTERM)
         if self._wait(patience):
@@ -131,13 +128,8 @@ class Guard:
         """Wait until no descendant is left; return whether that is so."""
         deadline = time.monotonic() + seconds
         while self._reap() and time.monotonic() < deadline:
-            self._note()
             time.sleep(0.005)
         return not self._reap()
-
-    def _note(self) -> None:
-        """Take note of the files that the ranks have mapped, as they may leave them behind."""
-        self._segments.update(segments(_descendants()))
 
     def _reap(self) -> bool:
         """Take the exit statuses of children that have ended; return whether others live."""
@@ -154,34 +146,51 @@ class Guard:
                 self._status = 128 - code if code < 0 else code
 
 
-def segments(pids: Iterable[int]) -> dict[Path, int]:
-    """Return the files in shared memory which MPI has made for processes.
+def remove(since: float, directory: str) -> None:
+    """Remove the files that a job, all of whose processes have ended, has left behind.
 
-    Returns
-    -------
-    dict
-        Path and number of the inode.
+    Parameters
+    ----------
+    since : float
+        When it began, as `time.time` tells it.
+    directory : str
+        Folder of the job.
     """
-    found = {}
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
-                fields = line.split(None, 5)
-                if len(fields) == 6 and fields[5].startswith("/dev/shm/"):
-                    path = Path(fields[5])
-                    if path.name.startswith(_SEGMENTS):
-                        found[path] = int(fields[4])
-    return found
-
-
-def remove(found: Mapping[Path, int], directory: str) -> None:
-    """Remove the files that a job has left behind."""
-    for path, inode in found.items():
-        with contextlib.suppress(OSError):
-            # Another world may have taken the name since.
-            if path.stat().st_ino == inode:
-                path.unlink()
+    left = [path for path in _segments() if _made_since(since, path)]
+    used = _used_files() if left else set()
+    for path in left:
+        if str(path) not in used:
+            path.unlink(missing_ok=True)
     shutil.rmtree(directory, ignore_errors=True)
+
+
+def _segments() -> list[Path]:
+    """Return the files in shared memory of the kinds that MPI makes."""
+    with contextlib.suppress(OSError):
+        return [path for path in Path("/dev/shm").iterdir() if path.name.startswith(_SEGMENTS)]
+    return []
+
+
+def _made_since(since: float, path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        found = path.stat()
+        # A file's clock may be some milliseconds behind.
+        return found.st_uid == os.getuid() and found.st_mtime > since - 1
+    return False
+
+
+def _used_files() -> set[str]:
+    """Return the paths in shared memory that a living process has mapped or open."""
+    used = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            for line in (process / "maps").read_text().splitlines():
+                used.add(line.split(None, 5)[-1])
+        with contextlib.suppress(OSError):
+            for descriptor in (process / "fd").iterdir():
+                with contextlib.suppress(OSError):
+                    used.add(str(descriptor.readlink()))
+    return used
 
 
 def _descendants() -> list[int]:

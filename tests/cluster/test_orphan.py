@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import subprocess
@@ -130,3 +131,46 @@ def test_removes_the_segments_of_mpi_and_no_others(tmp_path):
     finally:
         mine.unlink(missing_ok=True)
         other.unlink(missing_ok=True)
+
+
+MAKE = """
+import os, signal, sys
+open(sys.argv[1], 'wb').close()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def segment():
+    """A file such as MPI makes in shared memory."""
+    path = Path("/dev/shm") / f"ucx_shm_test{os.getpid()}"
+    yield path
+    path.unlink(missing_ok=True)
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no /dev/shm here")
+def test_removes_a_segment_of_the_last_moment(tmp_path, segment):
+    """Which no look at the ranks can have seen."""
+    guard = start(tmp_path / "d", sys.executable, "-c", MAKE, str(segment))
+    assert guard.wait(10) == 128 + signal.SIGKILL
+    finish(guard)
+    assert not segment.exists()
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no /dev/shm here")
+@pytest.mark.parametrize("how", ["mapped", "open", "older"])
+def test_leaves_the_segments_of_other_jobs(tmp_path, segment, how):
+    with segment.open("w+b") as file:
+        file.truncate(4096)
+        mapped = mmap.mmap(file.fileno(), 4096)
+        if how == "older":
+            os.utime(segment, (time.time() - 60,) * 2)
+        if how != "open":
+            file.close()
+        if how != "mapped":
+            mapped.close()
+        guard = start(tmp_path / "d", "true")
+        assert guard.wait(10) == 0
+        finish(guard)
+        assert segment.exists()
+    mapped.close()

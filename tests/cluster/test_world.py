@@ -104,8 +104,11 @@ def test_rank_is_killed(caplog, scratch):
         assert cluster.plan == cluster.observed == {"world-1-0", "world-1-1"}
 
 
-def test_many_kills_are_survived_while_tasks_finish(caplog, monkeypatch):
+@pytest.mark.parametrize("poll", [world_module._POLL, 1.0], ids=["soon", "late"])
+def test_many_kills_are_survived_while_tasks_finish(caplog, monkeypatch, poll):
+    """Also if a rank has joined, finished a task and died before the world was seen to be up."""
     monkeypatch.setattr(world_module, "_MOST_FAILURES", 1)
+    monkeypatch.setattr(world_module, "_POLL", poll)
     with LocalMPICluster(1, 1, dashboard_address=None) as cluster, Client(cluster) as client:
         for turn in range(3):
             old = cluster.world.label
